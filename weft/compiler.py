@@ -222,7 +222,7 @@ _layout_of_entries: Any = lazy("weft.native.entry")
 
 
 @once
-def _native_machine() -> Any:
+def _native_entry_factory() -> Any:
     """What functions that are compiled natively make their entries with; None without native code."""
     try:
         if _native_engine.unusable():
@@ -285,7 +285,7 @@ def _context(
         dynamic=dynamic,
         recompile_limit=recompile_limit,
         options=given,
-        machine=_native_machine if function is native else lambda: None,
+        entry_factory=_native_entry_factory if function is native else lambda: None,
     )
 
 
@@ -311,7 +311,7 @@ def compile(
     """
     context = _context(backend, fullgraph, dynamic, mode, options, recompile_limit)
     if not disable:
-        context.machine()  # loads LLVM and what runs programs, so that the first call need not
+        context.entry_factory()  # loads LLVM and what runs programs, so that the first call need not
 
     def compiled(target: Any) -> Any:
         return target if disable else compiled_form(_shared(context, target), target)

@@ -8,14 +8,14 @@ import pytest
 
 import weft
 from weft.autograd.entries import Differentiation
-from weft.tensor.wrapper import Entry
+from weft.tensor.wrapper import LevelEntry
 
 
 def test_entries_and_what_is_left() -> None:
     plain, leaf = weft.ones(2), weft.ones(2, requires_grad=True)
     with Differentiation() as run:
         first, second = run.enter(plain), run.enter(leaf)
-        assert first.is_leaf and first.requires_grad and type(second.node) is Entry
+        assert first.is_leaf and first.requires_grad and type(second.node) is LevelEntry
         assert (
             not run.followed([first * 2]) and run.followed([first * second]) and run.followed([leaf * first])
         )

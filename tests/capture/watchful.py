@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import weft
 from weft.capture.checking import Checks
-from weft.capture.entry_cache.read import Reader as FromDisk
-from weft.capture.entry_cache.write import Writer
+from weft.capture.entry_cache.read import EntryReader
+from weft.capture.entry_cache.write import EntryWriter
 from weft.capture.guards import Guard, GuardSet, TensorFacts, holds
 from weft.capture.guards.rendering import guarded, render_guards
 from weft.capture.reading import FUNCTION, MISS, Reader
@@ -162,9 +162,9 @@ def check(guards: Guard | Iterable[Guard], owner: Any = None, **values: Any) -> 
 
 def kept_and_read(guard: Guard, owner: Any = None, **values: Any) -> Guard:
     """The guard as another process would read it from disk."""
-    writer = Writer()
+    writer = EntryWriter()
     data = json.loads(json.dumps(writer.guard(guard)))
-    return FromDisk({"sources": json.loads(json.dumps(writer.sources))}, owner, values).guard(data)
+    return EntryReader({"sources": json.loads(json.dumps(writer.sources))}, owner, values).guard(data)
 
 
 def facts_of(tensor: Any, *free: int) -> Guard:

@@ -13,7 +13,7 @@ from weft.autograd.batched import Map, batched
 from weft.autograd.dual import Directions, dual
 from weft.func import grad, vmap
 from weft.overrides import TorchFunctionMode
-from weft.tensor.wrapper import Entry, entry, highest, levels, mapping
+from weft.tensor.wrapper import LevelEntry, entry, highest, levels, mapping
 
 X = weft.ones(2, 3)
 
@@ -61,7 +61,9 @@ def test_views_of_itself() -> None:
 
 def test_entries() -> None:
     leaf = weft.ones(2, requires_grad=True)
-    assert entry(X, True).is_leaf and type(entry(leaf, True).node) is Entry and entry(leaf, False).is_leaf
+    assert (
+        entry(X, True).is_leaf and type(entry(leaf, True).node) is LevelEntry and entry(leaf, False).is_leaf
+    )
     assert weft.autograd.grad((entry(leaf, True) * 3).sum(), leaf)[0].tolist() == [3, 3]
     assert entry(X, True).array is X.array
 

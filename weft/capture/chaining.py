@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from weft.capture.fronts import uncounted
 from weft.capture.reading import MISS
-from weft.capture.shortcut import CALLS_BEFORE_NATIVE_ENTRY, SLOW, Recipe
+from weft.capture.shortcut import CALLS_BEFORE_NATIVE_ENTRY, SLOW, ShortcutRecipe
 from weft.capture.sources import Source, fetch
 from weft.core.interrupts import let_through
 from weft.core.once import lock
@@ -30,7 +30,7 @@ Make = Callable[[Any, Any, Sequence[Any]], "tuple[Any, bool] | None"]
 """A shortcut, in front of something, from a call; and whether it is for calls like this one alone."""
 
 
-def open_sources(recipe: Recipe) -> list[Source]:
+def open_sources(recipe: ShortcutRecipe) -> list[Source]:
     """What may differ between calls of an entry: tensors that have no fixed sizes, and numbers."""
     free = [guard.source for guard in recipe.guards if guard.is_open()]
     fixed = {guard.source for guard in recipe.guards if guard.tells_value}

@@ -47,8 +47,8 @@ class Unreadable(Exception):
     """Native code cannot read or check this."""
 
 
-class Machine(Protocol):
-    """What native entries offer."""
+class EntryFactory(Protocol):
+    """Makes native entries (`weft.native.directly.Machine`): what capture asks of the native backend."""
 
     def slot(self, owner: type, name: str) -> Slot: ...
 
@@ -81,7 +81,7 @@ class Machine(Protocol):
 class Checks:
     """Guards as native checks."""
 
-    machine: Machine
+    factory: EntryFactory
     function: Any
     values: Mapping[str, Any]
     sized: bool = True
@@ -131,10 +131,10 @@ class Checks:
         if not isinstance(kind, type):
             raise Unreadable(str(source))
         if kind not in self.classes:
-            version = self.machine.class_version(kind)
+            version = self.factory.class_version(kind)
             if not version:
                 raise Unreadable(f"{kind.__name__} has no version")
-            self.need(ask.version(self.hold(source.detail), version, self.machine.class_version))
+            self.need(ask.version(self.hold(source.detail), version, self.factory.class_version))
             self.classes.add(kind)
         return kind
 
@@ -222,7 +222,7 @@ class Checks:
                 kind, owner = self.known(parent), detail[0]()
                 if kind is None or owner is None or not issubclass(kind, owner):
                     raise Unreadable(str(source))
-                return ask.slot(self.read(parent), self.machine.slot(owner, detail[1]))
+                return ask.slot(self.read(parent), self.factory.slot(owner, detail[1]))
             case "item":
                 return self.item(parent, detail)
             case "key" | "value":
@@ -238,7 +238,7 @@ class Checks:
                 raise Unreadable(str(source))
 
     def cell(self, parent: Source) -> Expression:
-        place = self.machine.member(types.CellType, "cell_contents")
+        place = self.factory.member(types.CellType, "cell_contents")
         if place is None:
             raise Unreadable(str(parent))
         above = self.read(parent)
@@ -253,13 +253,13 @@ class Checks:
             if name == "array" and parent in self.arrays:
                 return self.arrays[parent]
             if name in Tensor.__slots__ and not name.startswith("__"):
-                return ask.slot(self.read(parent), self.machine.slot(Tensor, name))
+                return ask.slot(self.read(parent), self.factory.slot(Tensor, name))
         elif name == "__dict__" and not issubclass(kind, type) and has_plain_dict(kind):
             if kind.__dictoffset__ == 0:
                 raise Unreadable(str(parent))
             return ask.instance_dict(self.read(parent), dict)
         else:
-            place = self.machine.member(kind, name)
+            place = self.factory.member(kind, name)
             if place is not None:
                 found = ask.slot(self.read(parent), place)
                 if name in DICT_MEMBERS:  # somebody may have put a subclass there

@@ -60,16 +60,16 @@ def compile_frame(function: types.FunctionType, arguments: dict[str, Any], reque
         guards = GuardSet()
         guards.add(Guard("AMBIENT", None, (is_transforming, True)))
         return _guarded_original(function, guards, "it is called inside a transform")
-    machine, key = request.context.machine(), None
-    if machine is not None and may_be_kept(request):
-        surroundings = machine.surroundings()
+    factory, key = request.context.entry_factory(), None
+    if factory is not None and may_be_kept(request):
+        surroundings = factory.surroundings()
         key = None if surroundings is None else key_of(function, arguments, request, surroundings)
     if key is not None:
-        make = partial(_kept, machine, function, arguments)
-        found: Entry | None = kept_entry(machine, key, function, arguments, make)
+        make = partial(_kept, factory, function, arguments)
+        found: Entry | None = kept_entry(factory, key, function, arguments, make)
         if found is not None:
             return found
-    return _captured(function, arguments, request, partial(_keeping, machine, key) if key else None)
+    return _captured(function, arguments, request, partial(_keeping, factory, key) if key else None)
 
 
 def may_be_kept(request: Request) -> bool:
@@ -224,11 +224,11 @@ def place_of(code: types.CodeType) -> str:
 Keeping = Callable[[list[Any], Emitted], "Keep | None"]
 
 
-def _keeping(machine: Any, key: str, prepared: list[Any], emitted: Emitted) -> Keep | None:
+def _keeping(factory: Any, key: str, prepared: list[Any], emitted: Emitted) -> Keep | None:
     """What keeps an entry for other processes."""
     if None in prepared or emitted.recipe is None:
         return None
-    return Keep(machine, key, emitted.recipe, emitted.namespace, list(prepared))
+    return Keep(factory, key, emitted.recipe, emitted.namespace, list(prepared))
 
 
 def _note(keep: Keep, function: Any, values: Any) -> None:
@@ -243,11 +243,11 @@ def _note(keep: Keep, function: Any, values: Any) -> None:
 
 
 def _kept(
-    machine: Any, function: Any, arguments: dict[str, Any], recipe: Any, direct: Any, namespace: Any
+    factory: Any, function: Any, arguments: dict[str, Any], recipe: Any, direct: Any, namespace: Any
 ) -> Entry | None:
     """The entry of what another process has captured."""
     values = [arguments[name] for name in parameter_names(recipe.code)]
-    found = shortcut(recipe, machine, _check_of, _missing, function, values, direct)
+    found = shortcut(recipe, factory, _check_of, _missing, function, values, direct)
     if found is None:
         return None
     text, names, _direct = found
@@ -265,7 +265,7 @@ def _missing(*_values: Any) -> Any:
 
 
 def _make_native_entry(
-    emitted: Emitted, keep: Keep | None, machine: Any, slow: Any, function: Any, values: Any
+    emitted: Emitted, keep: Keep | None, factory: Any, slow: Any, function: Any, values: Any
 ) -> Any:
     """A shortcut to an entry that has just served this call; None where there is none."""
     recipe = emitted.recipe
@@ -274,7 +274,7 @@ def _make_native_entry(
         keep.write()
 
     def make(behind: Any, function: Any, values: Any) -> tuple[Any, bool] | None:
-        found = shortcut(recipe, machine, _check_of, behind, function, values)
+        found = shortcut(recipe, factory, _check_of, behind, function, values)
         if found is None:
             return None
         text, names, direct = found

@@ -68,7 +68,7 @@ from weft.capture.reading import FUNCTION, MISS, Reader, local_name, missed
 from weft.capture.rebuild.builder import Builder
 from weft.capture.rebuild.types import make_builder, spent_lines
 from weft.capture.resuming import Slot, resume_texts, slot_of
-from weft.capture.shortcut import Recipe, variables_read
+from weft.capture.shortcut import ShortcutRecipe, variables_read
 from weft.capture.tape_calls import copies_in_order
 from weft.core import modes
 from weft.core.generator import Generator, default_generator
@@ -107,7 +107,7 @@ class Emitted:
     """Where in the user's code the segment breaks."""
     setbacks: Setbacks | None = None
     """Where the segment tells that its graph failed."""
-    recipe: Recipe | None = None
+    recipe: ShortcutRecipe | None = None
     """What a shortcut needs to know; None where there is none."""
 
     def make(self) -> types.FunctionType:
@@ -161,7 +161,7 @@ def emit(outcome: Outcome, *, graph_callable: Callable[..., Any] | None, runtime
 
 def _recipe(
     outcome: Outcome, segment: _Segment, guards: list[str], lines: list[str], graph: Any
-) -> Recipe | None:
+) -> ShortcutRecipe | None:
     """What a shortcut for the segment needs."""
     if outcome.kind != "return" or graph is None:
         return None
@@ -173,7 +173,7 @@ def _recipe(
     inputs = [each.known.source for each in outcome.inputs]
     outputs = list(segment.builder.outputs.values())
     code = outcome.frame.code
-    return Recipe(code, outcome.world.guards, lines, read, inputs, outputs, ending, behind, graph)
+    return ShortcutRecipe(code, outcome.world.guards, lines, read, inputs, outputs, ending, behind, graph)
 
 
 def _used(guards: list[str], lines: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.capture.outcome import Input
+from weft.capture.outcome import GraphInput
 from weft.capture.tape_calls import item_node
 from weft.capture.values import has_type
 from weft.capture.world import Known
@@ -29,7 +29,7 @@ class Inputs:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.items: list[Input] = []
+        self.items: list[GraphInput] = []
         self.names: set[str] = set()
 
     def node(self, value: Any) -> Node:
@@ -70,6 +70,6 @@ class Inputs:
             name += "_"
         taken.add(name)
         node = self.machine.graph.placeholder(name, val=value)
-        self.items.append(Input(node, known))
+        self.items.append(GraphInput(node, known))
         self.machine.recorder.bind(value, node)
         return node

@@ -18,7 +18,7 @@ from weft.trace.breaks import Break
 
 
 @record(frozen=True, slots=True)
-class Kind:
+class BreakKind:
     """Why capture cannot go on there, and what the user may do."""
 
     why: str
@@ -27,246 +27,246 @@ class Kind:
 
 LEAVE = "the code around it is still captured; move it out of the compiled function to save the break."
 
-KINDS: Final[dict[str, Kind]] = {
+KINDS: Final[dict[str, BreakKind]] = {
     # -- values that only running can tell
-    "data-dependent-branch": Kind(
+    "data-dependent-branch": BreakKind(
         "the branch depends on a tensor's value, which is unknown while capturing.",
         "weft.where(...) keeps both sides in one graph; weft.cond(...) if they do different work.",
     ),
-    "data-dependent-value": Kind(
+    "data-dependent-value": BreakKind(
         "the code needs a tensor's elements as Python numbers, which are unknown while capturing.",
         "keep it a tensor (0-dim tensors add and multiply like numbers), pass Python numbers in its place, "
         "or read it after the compiled call.",
     ),
-    "data-dependent-shape": Kind(
+    "data-dependent-shape": BreakKind(
         "how large the result is depends on a tensor's value, which is unknown while capturing.",
         "a form of fixed size: weft.where(mask, x, 0) for x[mask], a multiplication by the mask for a sum.",
     ),
-    "data-dependent-print": Kind(
+    "data-dependent-print": BreakKind(
         "printing a tensor needs its elements, which are unknown while capturing.",
         "print shapes and dtypes, or print after the compiled call.",
     ),
-    "value-varies": Kind(
+    "value-varies": BreakKind(
         "the code needs this number or text as it is, and it was another one in every call so far.",
         "nothing, if it is to be printed; else keep it a tensor.",
     ),
-    "address-in-text": Kind(
+    "address-in-text": BreakKind(
         "the text would contain an object's address, which is another one in the next call.",
         "give the class a __repr__, or format its attributes.",
     ),
     # -- calls
-    "builtin-call": Kind(
+    "builtin-call": BreakKind(
         "a builtin that acts on the world outside, or is not known to be free of effects, runs as it is.",
         LEAVE,
     ),
-    "builtin-protocol": Kind(
+    "builtin-protocol": BreakKind(
         "a builtin would call a method of the object from C, where capture cannot follow.",
         "call the method itself, or write the loop in Python.",
     ),
-    "numpy-call": Kind(
+    "numpy-call": BreakKind(
         "NumPy would compute on arrays that have no elements while capturing.",
         "the function of the same name on tensors, or NumPy outside of the compiled function.",
     ),
-    "skipped-function": Kind(
+    "skipped-function": BreakKind(
         "the function asked not to be captured, or breaks the graph on purpose.",
         "remove weft.compiler.disable or graph_break() if it is no longer needed.",
     ),
-    "library-callback": Kind(
+    "library-callback": BreakKind(
         "a library function would call the given Python function while nothing computes.",
         "call the function before and pass its result on.",
     ),
-    "library-state": Kind(
+    "library-state": BreakKind(
         "the function changes or reads state of the library (seeds, defaults, files), which a graph cannot.",
         "call it before the compiled function.",
     ),
-    "cannot-guard": Kind(
+    "cannot-guard": BreakKind(
         "nothing could notice later that this object has changed.",
         "pass it as an argument, or keep it in an attribute of an ordinary object.",
     ),
-    "higher-order-effects": Kind(
+    "higher-order-effects": BreakKind(
         "a function given to cond, while_loop, scan or map changes something outside of itself.",
         "return what it computes instead.",
     ),
-    "higher-order-operands": Kind(
+    "higher-order-operands": BreakKind(
         "cond, while_loop, scan and map are captured with tensors as operands and results.",
         "weft.tensor(...) of the number, or close over it.",
     ),
-    "recursion-depth": Kind(
+    "recursion-depth": BreakKind(
         "the calls are nested more deeply than capture follows.",
         "a loop instead of recursion, or fewer levels.",
     ),
-    "async": Kind(
+    "async": BreakKind(
         "coroutines and asynchronous generators run by their event loop, not by the caller.",
         "compile the plain functions that the coroutine calls.",
     ),
-    "finaliser": Kind(
+    "finaliser": BreakKind(
         "objects of a class with __del__ must die at the right time, which only running them gives.",
         "a context manager instead of __del__.",
     ),
-    "frame-introspection": Kind(
+    "frame-introspection": BreakKind(
         "the code looks at frames (locals(), sys._getframe), which do not exist while capturing.",
         "pass the values as arguments.",
     ),
-    "nested-capture": Kind(
+    "nested-capture": BreakKind(
         "a compiled function was entered with values of another capture.",
         "compile the outer function only: what it calls is captured with it.",
     ),
-    "transform-inside": Kind(
+    "transform-inside": BreakKind(
         "something of a function transform (vmap, grad, jvp) would outlive it: a tensor or a hook is kept.",
         "return what is needed from the transformed function, and keep nothing of it elsewhere.",
     ),
     # -- autograd and tensors
-    "autograd-inside": Kind(
+    "autograd-inside": BreakKind(
         "gradients would flow through history that capture cannot follow: made before the call, or partly "
         "freed.",
         "compute what is differentiated inside the compiled function, or take the gradients outside of it.",
     ),
-    "tensor-metadata-write": Kind(
+    "tensor-metadata-write": BreakKind(
         "the code changes what a tensor is (its storage, size or requires_grad), not what it holds.",
         "make such changes before the compiled call.",
     ),
-    "tensor-memory": Kind(
+    "tensor-memory": BreakKind(
         "the code asks for a tensor's memory (its address, storage or sharing), which a fake has not.",
         "ask before or after the compiled call.",
     ),
-    "tensor-strides": Kind(
+    "tensor-strides": BreakKind(
         "the code depends on strides that are unknown while capturing.",
         "call contiguous() before, or ask for the shape instead.",
     ),
-    "tensor-state": Kind(
+    "tensor-state": BreakKind(
         "the attribute is state of the autograd tape or of the storage, which a fake has not.",
         "read it before the compiled call and pass it as an argument.",
     ),
-    "tensor-attribute": Kind(
+    "tensor-attribute": BreakKind(
         "an attribute is set on a tensor that the captured code made, and which may never exist.",
         "keep the value beside the tensor, in a tuple or an object of your own.",
     ),
-    "tensor-subclass": Kind(
+    "tensor-subclass": BreakKind(
         "the class of the tensor takes calls over with code of its own.",
         "convert with as_subclass(weft.Tensor) before the compiled call.",
     ),
-    "tensor-class": Kind(
+    "tensor-class": BreakKind(
         "a tensor is made by calling its class.",
         "weft.tensor(...), or a factory such as weft.zeros(...).",
     ),
-    "unknown-tensor": Kind(
+    "unknown-tensor": BreakKind(
         "a tensor turned up that came by no argument, attribute or global that can be guarded.",
         "pass it as an argument.",
     ),
-    "mode-change": Kind(
+    "mode-change": BreakKind(
         "inference mode or autocast is entered or left inside, which changes how every call is recorded.",
         "enter it around the compiled call.",
     ),
     # -- objects
-    "opaque-object": Kind(
+    "opaque-object": BreakKind(
         "the object's state is kept in C, where it can be neither read nor guarded.",
         "pass what is needed of it as arguments.",
     ),
-    "opaque-iterator": Kind(
+    "opaque-iterator": BreakKind(
         "the iterator existed before the call: its position can be neither read nor put back.",
         "make the iterator inside, or pass a list.",
     ),
-    "unusual-object": Kind(
+    "unusual-object": BreakKind(
         "objects of this class carry more than capture can copy or guard.",
         "a dataclass, or a plain class with attributes.",
     ),
-    "unusual-class": Kind(
+    "unusual-class": BreakKind(
         "the class makes or treats its objects in a way that capture does not follow (a metaclass, __new__).",
         "make the object before the compiled call.",
     ),
-    "unusual-attribute": Kind(
+    "unusual-attribute": BreakKind(
         "the attribute is computed by C code that capture does not know.",
         "read it before the compiled call and pass it as an argument.",
     ),
-    "unusual-descriptor": Kind(
+    "unusual-descriptor": BreakKind(
         "the attribute is a descriptor written in C that capture does not know.",
         "a property, or a method.",
     ),
-    "unusual-key": Kind(
+    "unusual-key": BreakKind(
         "the dict or set has keys that cannot be guarded.",
         "strings, numbers or tuples of them as keys.",
     ),
-    "unset-slot": Kind(
+    "unset-slot": BreakKind(
         "a slot without a value is read.",
         "set it in __init__.",
     ),
-    "set-order": Kind(
+    "set-order": BreakKind(
         "the set is walked in an order that a copy of it would not have.",
         "a list or a dict, or sorted(...) before the compiled call.",
     ),
-    "class-definition": Kind(
+    "class-definition": BreakKind(
         "a class statement runs code of its own, and makes a new class in every call.",
         "define the class outside of the function.",
     ),
-    "class-write": Kind(
+    "class-write": BreakKind(
         "an attribute of a class is set, which all of its objects see at once.",
         "set it on the object, or outside of the compiled function.",
     ),
-    "function-state": Kind(
+    "function-state": BreakKind(
         "the code reads or changes what a function is made of (code, closure, globals).",
         "do so outside of the compiled function.",
     ),
-    "generator-state": Kind(
+    "generator-state": BreakKind(
         "a generator is used in a way that needs its running frame.",
         "a list, or the loop written out.",
     ),
-    "generator-frame": Kind(
+    "generator-frame": BreakKind(
         "the function is itself a generator: it hands values out one by one while its caller runs.",
         "compile the function that consumes it, or what it calls.",
     ),
-    "generator-dies": Kind(
+    "generator-dies": BreakKind(
         "a generator is dropped inside a `try` or `with` of its own, and closing it cannot be captured.",
         "run it to its end, or close it in code that runs as it is.",
     ),
-    "exception-escapes": Kind(
+    "exception-escapes": BreakKind(
         "the captured code raises an exception that its caller sees: the original runs, with its traceback.",
         "nothing, if the exception is meant; else handle it inside.",
     ),
-    "foreign-exception": Kind(
+    "foreign-exception": BreakKind(
         "an exception that existed before the call is raised, and would be changed by it.",
         "raise a new exception, `from` the old one if it matters.",
     ),
-    "import": Kind(
+    "import": BreakKind(
         "an import may run a whole module.",
         "import at the top of the file.",
     ),
-    "cannot-perform": Kind(
+    "cannot-perform": BreakKind(
         "the step that broke the graph cannot be carried out between two segments.",
         "move it out of the compiled function.",
     ),
-    "cannot-resume": Kind(
+    "cannot-resume": BreakKind(
         "the rest of the function cannot be entered in the middle here.",
         "move the step that breaks out of this block, or into a function of its own.",
     ),
-    "cannot-rebuild": Kind(
+    "cannot-rebuild": BreakKind(
         "an object that the captured code made would have to exist after it, and cannot be made again.",
         "return plain containers, dataclasses or objects of ordinary classes.",
     ),
-    "traceback": Kind(
+    "traceback": BreakKind(
         "the traceback of an exception is looked at, and does not exist while capturing.",
         "look at the exception's type and arguments, or handle it outside of the compiled function.",
     ),
     # -- the world around
-    "module-getattr": Kind(
+    "module-getattr": BreakKind(
         "the module computes the attribute in a __getattr__ of its own.",
         "import the name at the top of the file.",
     ),
-    "unknown-module": Kind(
+    "unknown-module": BreakKind(
         "the module cannot be found under its name, so that what is read from it cannot be guarded.",
         "import it the ordinary way.",
     ),
-    "unknown-globals": Kind(
+    "unknown-globals": BreakKind(
         "the function's globals belong to no module that could be found again.",
         "define the function in a module, or pass what it needs as arguments.",
     ),
-    "unsupported": Kind(
+    "unsupported": BreakKind(
         "capture does not know this.",
         LEAVE,
     ),
 }
 
 
-def kind_of(name: str) -> Kind:
+def kind_of(name: str) -> BreakKind:
     """The entry of the table; a kind that is missing reads as unsupported rather than failing."""
     return KINDS.get(name) or KINDS["unsupported"]
 

@@ -57,7 +57,7 @@ STEPS: dict[str, Step] = {}
 """One handler per canonical op; `weft.capture.instructions` fills it, and a test says that it is complete."""
 
 
-class Stop(BaseException):
+class StopReached(BaseException):
     """The root frame reached the instruction to stop at."""
 
 
@@ -183,9 +183,9 @@ class Machine:
             frame.instruction = instruction
             if is_root:
                 if frame.lazy and not self.read_stack(frame, instruction):
-                    raise Stop
+                    raise StopReached
                 if self.root_steps == self.stop_at:
-                    raise Stop
+                    raise StopReached
                 self.root_steps += 1
             frame.index += 1
             try:

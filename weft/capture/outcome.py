@@ -15,7 +15,7 @@ from weft.trace.scalars import Scalars
 
 
 @record(slots=True)
-class Input:
+class GraphInput:
     """A placeholder and what feeds it: a known tensor, or the symbolic scalar of a source."""
 
     node: Node
@@ -32,7 +32,7 @@ class Outcome:
     frame: Frame
     """The root frame as it stands; at a break, just before `frame.instruction`."""
     kind: str  # "return" or "break"
-    inputs: list[Input]
+    inputs: list[GraphInput]
     modes_before: Any
     modes_after: Any
     value: Any = None

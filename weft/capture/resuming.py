@@ -18,7 +18,7 @@ from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleT
 from typing import Any, Final
 
 from weft.capture.attributes import HEAP
-from weft.capture.bytecode.resume import CannotResume, Parameter, ResumePoint, StackKind, resume_code
+from weft.capture.bytecode.resume import CannotResume, ResumeParameter, ResumePoint, StackKind, resume_code
 from weft.capture.frame import NULL, Frame, PreviousException, Unread
 from weft.capture.liveness import live_before
 from weft.capture.rebuild.builder import Builder
@@ -66,7 +66,7 @@ def resume_texts(
     return point, arguments, builder.tuple_text(cells)
 
 
-def _argument(builder: Builder, frame: Frame, parameter: Parameter, stack: list[Slot]) -> str:
+def _argument(builder: Builder, frame: Frame, parameter: ResumeParameter, stack: list[Slot]) -> str:
     if parameter.slot is not None:
         return str(stack[parameter.slot][1])
     if parameter.kind == "local":

@@ -107,7 +107,7 @@ class Entry:
     check: Callable[[], Callable[..., Any]] | None = None
     """Makes a function that only says whether the guards hold."""
     make_native_entry: Callable[..., Any] | None = None
-    """Makes a shortcut from `(machine, entry, function, values)` of a call that was just served."""
+    """Makes a shortcut from `(factory, entry, function, values)` of a call that was just served."""
     noted: Callable[[Any, Any], None] | None = None
     """Told the function and the values of the first call that was served."""
     kept: bool = False
@@ -464,10 +464,10 @@ class Context:
         dynamic: bool | None = None,
         recompile_limit: int | None = None,
         options: dict[str, Any] | None = None,
-        machine: Callable[[], Any] = lambda: None,
+        entry_factory: Callable[[], Any] = lambda: None,
     ) -> None:
         self.backend, self.compile_frame = backend, compile_frame
-        self.machine = machine
+        self.entry_factory = entry_factory
         """Gives what native entries are made with; None where there are none."""
         self.options = options or {}
         """What `weft.compile` was called with, for making the context again."""
@@ -502,7 +502,7 @@ class Context:
             dynamic=self.dynamic,
             recompile_limit=self.recompile_limit,
             options=self.options,
-            machine=self.machine,
+            entry_factory=self.entry_factory,
         )
 
     def reset(self) -> None:
@@ -629,10 +629,10 @@ class Context:
         self, cache: CodeCache, installed: Installed, step: Any, function: FunctionType, values: Any
     ) -> None:
         """Puts a shortcut in front of an entry that has just served this call, if it has one."""
-        machine, make_native_entry, quick = self.machine(), installed.entry.make_native_entry, None
+        factory, make_native_entry, quick = self.entry_factory(), installed.entry.make_native_entry, None
         try:
-            if machine is not None and make_native_entry is not None:
-                quick = make_native_entry(machine, step, function, values)
+            if factory is not None and make_native_entry is not None:
+                quick = make_native_entry(factory, step, function, values)
         except Exception as error:  # the call is served, and the entry serves the next ones
             let_through(error)
             reason = f"{function.__qualname__} has no native entry: {type(error).__name__}: {error}"

@@ -41,7 +41,7 @@ def _save_copies(on: bool) -> None:
     modes.enter(saved_hooks=(*active, (pair.pack_hook, pair.unpack_hook)) if on else active[:-1])
 
 
-class Held:
+class PackedValue:
     """What a pack hook gave for a tensor, from when it has run."""
 
     __slots__ = ("value",)
@@ -99,8 +99,8 @@ def hooks(machine: Machine, pack: Any, unpack: Any) -> tuple[Any, Any]:
     recorder = machine.recorder
     to_pack, to_unpack = machine.c_arguments.callback(pack), machine.c_arguments.callback(unpack)
 
-    def pack_later(tensor: Tensor) -> Held:
-        held = Held()
+    def pack_later(tensor: Tensor) -> PackedValue:
+        held = PackedValue()
 
         def run() -> None:
             held.value = run_pack(to_pack, tensor)
@@ -108,7 +108,7 @@ def hooks(machine: Machine, pack: Any, unpack: Any) -> tuple[Any, Any]:
         recorder.waiting.append(run)
         return held
 
-    def unpack_now(held: Held) -> Any:
+    def unpack_now(held: PackedValue) -> Any:
         return recorder.within(to_unpack, (held.value,), {})
 
     return pack_later, unpack_now

@@ -20,7 +20,7 @@ from weft.capture.frame import Frame, Unread
 from weft.capture.guards import TENSOR_FACTS, Condition, Guard, strides_of
 from weft.capture.kinds import render_break
 from weft.capture.library import note_device
-from weft.capture.machine import Machine, Stop
+from weft.capture.machine import Machine, StopReached
 from weft.capture.outcome import Outcome
 from weft.capture.sources import function as function_source
 from weft.capture.sources import local
@@ -108,7 +108,7 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
             frame.forget()
             if machine.generators.pending is not None:
                 raise machine.generators.pending
-        except Stop:
+        except StopReached:
             kind = "break"
         except Raised as raised:
             note_facts(machine)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from weft.capture.binding import parameter_names
-from weft.capture.checking import Checks, Machine, Operands, Unreadable
+from weft.capture.checking import Checks, EntryFactory, Operands, Unreadable
 from weft.capture.fronts import uncounted
 from weft.capture.guards import Condition, Guard, GuardSet
 from weft.capture.reading import FUNCTION, MISS, Reader, local_name
@@ -25,7 +25,7 @@ FOUND, MADE = "_v_found", "_v_made"
 
 
 @record(slots=True)
-class Recipe:
+class ShortcutRecipe:
     """What an entry was made from, as far as a shortcut needs it."""
 
     code: types.CodeType
@@ -79,8 +79,8 @@ Python = Callable[[types.CodeType, GuardSet], Callable[..., Any]]
 
 
 def shortcut(
-    recipe: Recipe,
-    machine: Machine,
+    recipe: ShortcutRecipe,
+    factory: EntryFactory,
     python: Python,
     slow: Any,
     function: Any,
@@ -92,24 +92,30 @@ def shortcut(
     stand behind it, has just served a call of the function with these values, or `direct` says how it is run.
     """
     given = function, dict(zip(parameter_names(recipe.code), values, strict=True))
-    checks = Checks(machine, *given)
+    checks = Checks(factory, *given)
     left = settle(checks, recipe.guards)
     if direct is not None:
         return _text(recipe, checks, left, direct, _operands(recipe, checks), python, slow)
-    direct, operands = _direct(recipe, machine, checks)
+    direct, operands = _direct(recipe, factory, checks)
     if direct is None:
-        checks = Checks(machine, *given, sized=False)
+        checks = Checks(factory, *given, sized=False)
         left = settle(checks, recipe.guards)
     else:
-        left += conditions_of(machine, direct, recipe)
+        left += conditions_of(factory, direct, recipe)
     return _text(recipe, checks, left, direct, operands, python, slow)
 
 
 def _text(
-    recipe: Recipe, checks: Checks, left: list[Guard], direct: Any, operands: Operands, python: Any, slow: Any
+    recipe: ShortcutRecipe,
+    checks: Checks,
+    left: list[Guard],
+    direct: Any,
+    operands: Operands,
+    python: Any,
+    slow: Any,
 ) -> tuple[str, dict[str, Any], bool] | None:
-    machine, names = checks.machine, parameter_names(recipe.code)
-    finish = None if direct is None else machine.finish(direct)
+    factory, names = checks.factory, parameter_names(recipe.code)
+    finish = None if direct is None else factory.finish(direct)
     read = recipe.read if direct is None else recipe.read_behind
     try:
         wanted = [checks.read(source) for source in read.values()]
@@ -119,7 +125,7 @@ def _text(
         wanted += [value for value, _array in operands]
     rest = python(recipe.code, with_types(left, checks)) if left else None
     checks.done.sort(key=lambda check: check.op != "call_is")
-    native = machine.make((FUNCTION, *names), checks.done, rest, wanted, direct, operands)
+    native = factory.make((FUNCTION, *names), checks.done, rest, wanted, direct, operands)
     given = ", ".join([FUNCTION, *map(local_name, names)])
     lines = [f"{FOUND} = {NATIVE}({given})", f"if {FOUND} is {MISS!r}: return {SLOW}({given})"]
     if finish is not None:
@@ -165,20 +171,20 @@ def with_types(left: list[Guard], checks: Checks) -> GuardSet:
     return found
 
 
-def conditions_of(machine: Any, direct: Any, recipe: Recipe) -> list[Guard]:
+def conditions_of(factory: Any, direct: Any, recipe: ShortcutRecipe) -> list[Guard]:
     """What the program relies upon beside the guards of the entry, which asks for it in each call."""
     found = []
-    for expression, truth, places in machine.conditions(direct):
+    for expression, truth, places in factory.conditions(direct):
         sources = tuple([(symbol, recipe.inputs[place]) for symbol, place in places.items()])
         found.append(Guard("CONDITION", sources[0][1], Condition(expression, truth, sources)))
     return found
 
 
-def _operands(recipe: Recipe, checks: Checks) -> Operands:
+def _operands(recipe: ShortcutRecipe, checks: Checks) -> Operands:
     return [(checks.read(source), checks.arrays.get(source)) for source in recipe.inputs]
 
 
-def _direct(recipe: Recipe, machine: Machine, checks: Checks) -> tuple[Any, Operands]:
+def _direct(recipe: ShortcutRecipe, factory: EntryFactory, checks: Checks) -> tuple[Any, Operands]:
     """How the graph runs natively, and its inputs; None where it does not."""
     if recipe.ending is None or recipe.graph is None:
         return None, []
@@ -187,7 +193,7 @@ def _direct(recipe: Recipe, machine: Machine, checks: Checks) -> tuple[Any, Oper
         inputs = [fetch(source, checks.function, checks.values) for source in recipe.inputs]
     except Unreadable:
         return None, []
-    return machine.direct(recipe.graph, inputs), operands
+    return factory.direct(recipe.graph, inputs), operands
 
 
 def variables_read(reader: Reader, names: Iterable[str]) -> dict[str, Source] | None:

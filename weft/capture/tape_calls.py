@@ -29,7 +29,7 @@ from weft.autograd.function_node import FunctionNode, missing_backward
 from weft.autograd.hooks import KINDS, HookKind
 from weft.capture.calls import handles
 from weft.capture.grads import read_grad, write_grad
-from weft.capture.outcome import Input
+from weft.capture.outcome import GraphInput
 from weft.capture.values import has_type
 from weft.capture.world import Known
 from weft.core.types import contiguous_format
@@ -281,5 +281,5 @@ def list_node(machine: Machine, source: Any) -> Node:
             found: Node = each.node
             return found
     node: Node = machine.graph.placeholder(source.placeholder_name(), list)
-    machine.inputs.items.append(Input(node, Known(None, None, source)))
+    machine.inputs.items.append(GraphInput(node, Known(None, None, source)))
     return node

@@ -47,7 +47,7 @@ CONTAINERS: Final = frozenset({tuple, list, dict, OrderedDict, defaultdict, dequ
 WALKED: Final = ("__iter__", "__len__", "__getitem__", "items", "keys", "values", "__new__", "__init__")
 
 
-class Function(Callback):
+class TransformedFunction(Callback):
     """A function of the user's, as transforms call it."""
 
     __slots__ = ()
@@ -64,9 +64,9 @@ def adapted(machine: Machine, value: Any) -> Any:
     """The value as the library may hold it: what can be called re-enters the interpreter."""
     if has_type(value, SYMBOLIC) or type(value) in CONTAINERS:
         return settled(value)
-    if type(value) is Function or has_type(value, (type, Tensor, Level)) or not callable(value):
+    if type(value) is TransformedFunction or has_type(value, (type, Tensor, Level)) or not callable(value):
         return value
-    return Function(value.function if type(value) is Callback else value, machine.calls.call)
+    return TransformedFunction(value.function if type(value) is Callback else value, machine.calls.call)
 
 
 def settled(value: Any) -> Any:

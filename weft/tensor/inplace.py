@@ -42,7 +42,7 @@ from weft.tensor.views import (
     refuse_overlap,
     repeats,
 )
-from weft.tensor.wrapper import Entry, highest, mapping
+from weft.tensor.wrapper import LevelEntry, highest, mapping
 
 
 @cache
@@ -327,7 +327,7 @@ def check_history(target: Tensor, grad: bool, tracked: bool) -> None:
             raise RuntimeError(
                 "a view of a leaf Variable that requires grad is being used in an in-place operation."
             )
-    elif target.tracked and (target.node is None or type(target.node) is Entry):
+    elif target.tracked and (target.node is None or type(target.node) is LevelEntry):
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
 

@@ -8,7 +8,7 @@ holds; those calls come here again, until nothing but plain tensors is left.
 # Note [Levels]
 Each running transform has a `Level` with a number of its own; an inner transform has the higher number. A
 tensor of a lower level, or a plain one, is a constant to a transform. Reverse mode has no wrapper: the
-tape serves all levels at once, because each level differentiates by `Entry` nodes that nobody else knows.
+tape serves all levels at once, because each level differentiates with respect to its own `LevelEntry` nodes.
 
 `array` of a wrapper is a MetaArray: shape, dtype and strides are there to be read, elements are not.
 """
@@ -179,7 +179,7 @@ def interpret(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return type(top).call(op, bound, top.level)
 
 
-class Entry(Node):
+class LevelEntry(Node):
     """Where a function that is being differentiated begins: passes gradients on to what was there before."""
 
     __slots__ = ()
@@ -200,7 +200,7 @@ def entry(tensor: Tensor, connected: bool) -> Tensor:
     made.array, made.tracked, made.node, made.index = tensor.array, True, None, 0
     made.cell, made.origin, made._grad, made.hooks = tensor.shared_cell(), None, None, None
     if connected and tensor.tracked:
-        node = Entry.__new__(Entry)
+        node = LevelEntry.__new__(LevelEntry)
         node._seq = next_sequence()
         node.next = (tensor.node or tensor,)
         node.slots = (tensor.index,) if tensor.index else None

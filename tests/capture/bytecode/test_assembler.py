@@ -9,7 +9,7 @@ import pytest
 
 from tests.capture.bytecode import corpus
 from tests.capture.bytecode.test_instructions import codes_of
-from weft.capture.bytecode.assembler import Item, Range, assemble
+from weft.capture.bytecode.assembler import NewInstruction, Range, assemble
 from weft.capture.bytecode.native import JUMPS, Positions, read_exception_table, read_instructions
 
 
@@ -18,7 +18,7 @@ def reassembled(code: CodeType) -> CodeType:
     for native in read_instructions(code):
         jump = native.target if native.name in JUMPS else None
         width = (native.offset - native.start) // 2 + 1
-        items.append(Item(native.name, native.arg, native.positions, native.start, jump, width))
+        items.append(NewInstruction(native.name, native.arg, native.positions, native.start, jump, width))
     end = len(code.co_code)
     ranges = [
         Range(line.start, "end" if line.end == end else line.end, line.target, line.depth, line.lasti)
@@ -42,8 +42,8 @@ def test_reading_and_writing_changes_nothing(module):
 
 def test_long_jumps_are_widened():
     nowhere = Positions(None, None, None, None)
-    middle = [Item("NOP", 0, nowhere) for _ in range(70_000)]
-    items = [Item("JUMP_FORWARD", jump="out"), *middle, Item("NOP", label="out")]
+    middle = [NewInstruction("NOP", 0, nowhere) for _ in range(70_000)]
+    items = [NewInstruction("JUMP_FORWARD", jump="out"), *middle, NewInstruction("NOP", label="out")]
     result = assemble(items, [], 1)
     assert result.places["out"] == 70_000 + 3
     assert items[0].width == 3
@@ -51,4 +51,4 @@ def test_long_jumps_are_widened():
 
 def test_a_jump_the_other_way_is_refused():
     with pytest.raises(AssertionError, match="the other way"):
-        assemble([Item("NOP", label="back"), Item("JUMP_FORWARD", jump="back")], [], 1)
+        assemble([NewInstruction("NOP", label="back"), NewInstruction("JUMP_FORWARD", jump="back")], [], 1)

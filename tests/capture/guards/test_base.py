@@ -25,7 +25,7 @@ from tests.capture.watchful import (
     kept_and_read,
 )
 from weft.capture.digests import Unkept
-from weft.capture.entry_cache.write import Writer
+from weft.capture.entry_cache.write import EntryWriter
 from weft.capture.guards import (
     Condition,
     Guard,
@@ -305,13 +305,13 @@ def test_what_is_held_by_itself_alone_is_not_kept() -> None:
         Guard("EQ", X.slot(kind, "a"), 1), Guard("HAS", X, (1, 2)), facts_of(weft.ones(2, device="meta")),
     ):  # fmt: skip
         with pytest.raises(Unkept):
-            Writer().guard(guard)
+            EntryWriter().guard(guard)
     with weft.inference_mode(), pytest.raises(Unkept, match="modes"):
-        Writer().guard(Guard("MODE", None, modes.current()))
+        EntryWriter().guard(Guard("MODE", None, modes.current()))
     text = expressions.Expression("str", (expressions.symbol("f0", float),), str)
     told = expressions.Expression("eq", (text, expressions.constant("1.0")), bool)
     with pytest.raises(Unkept, match="a condition with an expression of type str"):
-        Writer().guard(Guard("CONDITION", None, Condition(told, True, ((text.args[0].args[0], X),))))
+        EntryWriter().guard(Guard("CONDITION", None, Condition(told, True, ((text.args[0].args[0], X),))))
 
 
 def test_what_others_ask() -> None:

@@ -40,7 +40,9 @@ ndarray = np.ndarray
 CONSTANTS: Final = frozenset(
     {type(None), bool, complex, str, bytes, dtype, device, type(...), layout, memory_format, type, Op}
 )
-WITHOUT_OPS: Final = frozenset({"Stop", "Entry", "CondAutogradOpBackward", "WhileLoopAutogradOpBackward"})
+WITHOUT_OPS: Final = frozenset(
+    {"Stop", "LevelEntry", "CondAutogradOpBackward", "WhileLoopAutogradOpBackward"}
+)
 """Nodes without an op whose rules are plain calls of ops."""
 
 

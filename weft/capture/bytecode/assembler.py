@@ -1,7 +1,7 @@
 """The assembler: takes native instructions with labels, gives the bytes and tables of a code object.
 
-One idea: an `Item` names what it jumps to by label; sizes grow until every argument fits, and the line and
-exception tables are written for the places that came out.
+One idea: a `NewInstruction` names its jump target by label; sizes grow until every argument fits, and the
+line and exception tables are written for the offsets that result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from weft.core.records import record
 
 
 @record(slots=True)
-class Item:
+class NewInstruction:
     """One native instruction to be written. `jump` is the label it goes to; `width` its least number of
     units."""
 
@@ -49,7 +49,7 @@ END = "end"
 """The label after the last item."""
 
 
-def assemble(items: list[Item], ranges: list[Range], first_line: int) -> Assembled:
+def assemble(items: list[NewInstruction], ranges: list[Range], first_line: int) -> Assembled:
     """Bytes, line table and exception table of `items`; ranges come in the order of their items."""
     places = _settle(items)
     code, lines = bytearray(), bytearray()
@@ -74,7 +74,7 @@ def assemble(items: list[Item], ranges: list[Range], first_line: int) -> Assembl
     return Assembled(bytes(code), bytes(lines), bytes(exceptions), places)
 
 
-def _settle(items: list[Item]) -> dict[Hashable, int]:
+def _settle(items: list[NewInstruction]) -> dict[Hashable, int]:
     """Widens items until their arguments fit; gives the place of every label."""
     while True:
         places: dict[Hashable, int] = {}

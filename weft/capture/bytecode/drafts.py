@@ -17,7 +17,7 @@ from typing import Any
 
 from weft.capture.bytecode.native import (
     PAIRS,
-    Native,
+    EncodedInstruction,
     Positions,
     original_code,
     read_instructions,
@@ -124,61 +124,61 @@ class Words:
         return self.code.co_names[number]
 
 
-Rule = Callable[[Words, Native], list[Step]]
+Rule = Callable[[Words, EncodedInstruction], list[Step]]
 
 
-def _jump_if_or_pop(words: Words, native: Native) -> list[Step]:
+def _jump_if_or_pop(words: Words, native: EncodedInstruction) -> list[Step]:
     jump = "POP_" + native.name.removesuffix("_OR_POP")
     return [("COPY", 1), (jump, native.target), ("POP_TOP", None)]
 
 
-def _load_global(words: Words, native: Native) -> list[Step]:
+def _load_global(words: Words, native: EncodedInstruction) -> list[Step]:
     load = ("LOAD_GLOBAL", words.name(native.arg >> 1))
     if not native.arg & 1:
         return [load]
     return [("HOLE", None), load] if NULL_FIRST else [load, ("PUSH_NULL", None)]
 
 
-def _load_attribute(words: Words, native: Native) -> list[Step]:
+def _load_attribute(words: Words, native: EncodedInstruction) -> list[Step]:
     if VERSION < (3, 12):
         return [("LOAD_ATTR", words.name(native.arg))]
     return [("LOAD_METHOD" if native.arg & 1 else "LOAD_ATTR", words.name(native.arg >> 1))]
 
 
-def _load_super_attribute(words: Words, native: Native) -> list[Step]:
+def _load_super_attribute(words: Words, native: EncodedInstruction) -> list[Step]:
     arg = (words.name(native.arg >> 2), bool(native.arg & 1), bool(native.arg & 2))
     return [("LOAD_SUPER_ATTR", arg)]
 
 
-def _compare(words: Words, native: Native) -> list[Step]:
+def _compare(words: Words, native: EncodedInstruction) -> list[Step]:
     return [("COMPARE_OP", dis.cmp_op[native.arg >> COMPARISON_SHIFT[VERSION]])]
 
 
-def _intrinsic_1(words: Words, native: Native) -> list[Step]:
+def _intrinsic_1(words: Words, native: EncodedInstruction) -> list[Step]:
     name = dis._intrinsic_1_descs[native.arg].removeprefix("INTRINSIC_")  # type: ignore[attr-defined]
     return [INTRINSICS_1.get(name, ("INTRINSIC_1", name))]
 
 
-def _intrinsic_2(words: Words, native: Native) -> list[Step]:
+def _intrinsic_2(words: Words, native: EncodedInstruction) -> list[Step]:
     name = dis._intrinsic_2_descs[native.arg].removeprefix("INTRINSIC_")  # type: ignore[attr-defined]
     return [(name, None) if name == "PREP_RERAISE_STAR" else ("INTRINSIC_2", name)]
 
 
-def _make_function(words: Words, native: Native) -> list[Step]:
+def _make_function(words: Words, native: EncodedInstruction) -> list[Step]:
     # 3.13 has no argument here: the SET_FUNCTION_ATTRIBUTEs that follow are folded in.
     return [("MAKE_FUNCTION", tuple(name for flag, name in EXTRAS.items() if native.arg & flag))]
 
 
-def _two_slots(words: Words, native: Native) -> list[Step]:
+def _two_slots(words: Words, native: EncodedInstruction) -> list[Step]:
     first, second = PAIRS[native.name]
     return [(first, words.slots[native.arg >> 4]), (second, words.slots[native.arg & 15])]
 
 
-def _conditional_jump_3_11(words: Words, native: Native) -> list[Step]:
+def _conditional_jump_3_11(words: Words, native: EncodedInstruction) -> list[Step]:
     return [(native.name.replace("FORWARD_", "").replace("BACKWARD_", ""), native.target)]
 
 
-def _load_class_deref(words: Words, native: Native) -> list[Step]:
+def _load_class_deref(words: Words, native: EncodedInstruction) -> list[Step]:
     return [("LOAD_LOCALS", None), ("LOAD_FROM_DICT_OR_DEREF", words.slots[native.arg])]
 
 
@@ -232,7 +232,7 @@ if NULL_FIRST:
     RULES["PUSH_NULL"] = lambda words, native: [("HOLE", None)]
 
 
-def _fold(words: Words, natives: list[Native], index: int) -> tuple[list[Step], int]:
+def _fold(words: Words, natives: list[EncodedInstruction], index: int) -> tuple[list[Step], int]:
     """The steps of the instructions from `index` on that belong together, and how many these are."""
     native = natives[index]
     following = natives[index + 1].name if index + 1 < len(natives) else ""
@@ -267,7 +267,7 @@ def _fold(words: Words, natives: list[Native], index: int) -> tuple[list[Step], 
     return RULES[native.name](words, native), 1
 
 
-def _body_start(natives: list[Native]) -> int:
+def _body_start(natives: list[EncodedInstruction]) -> int:
     """Where cells are made and the arguments are in place: the first RESUME."""
     return next((native.offset for native in natives if native.name == "RESUME"), 0)
 

@@ -87,8 +87,8 @@ Jumps and loops
     POP_JUMP_IF_NONE, POP_JUMP_IF_NOT_NONE target: a ->
     GET_ITER: a -> iterator
     FOR_ITER target: iterator -> iterator next, or, when it is exhausted, iterator -> and jump
-Exceptions and with. A handler is entered with the stack cut to Handler.depth, then lasti, if Handler.lasti,
-and the exception pushed; lasti is instruction.offset // 2 of the instruction that raised
+Exceptions and with. An ExceptionHandler is entered with the stack cut to its depth, then lasti, if it wants
+that, and the exception pushed; lasti is instruction.offset // 2 of the instruction that raised
     PUSH_EXC_INFO: e -> previous e; e is the handled exception now, what was handled before lies below
     POP_EXCEPT: previous -> ; the handled exception is what it was
     CHECK_EXC_MATCH: e type -> e bool
@@ -138,7 +138,7 @@ from typing import Any
 
 from weft.capture.bytecode.drafts import Draft, Step, UnknownInstruction, draft
 from weft.capture.bytecode.effects import EFFECTS, JUMP_OPS, stack_effect
-from weft.capture.bytecode.layout import INTERNAL, InconsistentStack, Layouts, Slot, State, lay_out
+from weft.capture.bytecode.layout import INTERNAL, InconsistentStack, Layouts, StackSlot, State, lay_out
 from weft.capture.bytecode.native import Positions
 from weft.core.records import record
 
@@ -146,12 +146,12 @@ __all__ = [
     "CANONICAL",
     "JUMP_OPS",
     "Bytecode",
-    "Entry",
-    "Handler",
+    "EntryPoint",
+    "ExceptionHandler",
     "InconsistentStack",
     "Instruction",
     "Positions",
-    "Slot",
+    "StackSlot",
     "UnknownInstruction",
     "decode",
     "stack_effect",
@@ -177,7 +177,7 @@ class Instruction:
 
 
 @record(frozen=True, slots=True)
-class Handler:
+class ExceptionHandler:
     """Where an exception goes: the stack is cut to `depth`, then lasti if wanted and the exception are
     pushed."""
 
@@ -187,7 +187,7 @@ class Handler:
 
 
 @record(frozen=True, slots=True)
-class Entry:
+class EntryPoint:
     """How native code is entered before an instruction: run the steps of `rest`, then go to `offset`.
 
     `slots` is the native stack there, None where no path leads; `plain` the cell variables that are locals
@@ -196,7 +196,7 @@ class Entry:
 
     offset: int
     rest: tuple[Step, ...]
-    slots: tuple[Slot, ...] | None
+    slots: tuple[StackSlot, ...] | None
     plain: frozenset[str]
 
 
@@ -206,8 +206,8 @@ class Bytecode:
 
     code: CodeType
     instructions: tuple[Instruction, ...]
-    handlers: tuple[Handler | None, ...]
-    entries: tuple[Entry, ...]
+    handlers: tuple[ExceptionHandler | None, ...]
+    entries: tuple[EntryPoint, ...]
     places: tuple[tuple[int, int], ...]
     """(offset, index) of the first instruction at every offset, by offset."""
 
@@ -220,7 +220,7 @@ class Bytecode:
         return self.places[min(place, len(self.places) - 1)][1]
 
     def kinds(self, index: int) -> tuple[str, ...] | None:
-        """The kind of every value on the canonical stack before an instruction; see layout.Slot."""
+        """The kind of every value on the canonical stack before an instruction; see layout.StackSlot."""
         slots = self.entries[index].slots
         return None if slots is None else tuple(slot.kind for slot in slots if not slot.native_only)
 
@@ -248,8 +248,8 @@ def _assemble(code: CodeType, layouts: Layouts) -> Bytecode:
         number.append(kept)
         kept += each.op not in INTERNAL
     instructions: list[Instruction] = []
-    handlers: list[Handler | None] = []
-    entries: list[Entry] = []
+    handlers: list[ExceptionHandler | None] = []
+    entries: list[EntryPoint] = []
     for each, link, state in zip(layouts.drafts, layouts.links, layouts.states):
         if each.op in INTERNAL:
             continue
@@ -261,10 +261,10 @@ def _assemble(code: CodeType, layouts: Layouts) -> Bytecode:
         handler = None
         if link is not None and state is not None:
             depth = sum(not slot.native_only for slot in state.slots[: link.depth])
-            handler = Handler(number[link.target], depth, link.lasti)
+            handler = ExceptionHandler(number[link.target], depth, link.lasti)
         handlers.append(handler)
         slots, plain = (None, frozenset()) if state is None else (state.slots, state.plain)
-        entries.append(Entry(each.entry, each.rest, slots, plain))
+        entries.append(EntryPoint(each.entry, each.rest, slots, plain))
     first: dict[int, int] = {}
     for instruction in instructions:
         first.setdefault(instruction.offset, instruction.index)

@@ -36,7 +36,7 @@ TAKE_NULL = CALLS | {"POP_TOP"}
 CANNOT_RAISE = frozenset({"PUSH_EXC_INFO"})
 
 
-class Slot(NamedTuple):
+class StackSlot(NamedTuple):
     """One place on the stack.
 
     kind: value; null (of a call); self (of a looked-up method: a value or NULL); saved (by
@@ -55,14 +55,14 @@ class Slot(NamedTuple):
         return self.kind in ("hole", "filler")
 
 
-VALUE = Slot("value")
-NULL = Slot("null")
+VALUE = StackSlot("value")
+NULL = StackSlot("null")
 
 
 class State(NamedTuple):
     """The stack before an instruction, and the cell variables whose slot holds a plain value now."""
 
-    slots: tuple[Slot, ...]
+    slots: tuple[StackSlot, ...]
     plain: frozenset[str]
 
 
@@ -79,26 +79,26 @@ class Link(NamedTuple):
     lasti: bool
 
 
-def _pushed(each: Draft, count: int) -> list[Slot]:
+def _pushed(each: Draft, count: int) -> list[StackSlot]:
     """The slots that an op leaves on top."""
     if each.op in ("LOAD_METHOD", "LOAD_SUPER_ATTR") and count == 2:
-        return [VALUE, Slot("self")]
+        return [VALUE, StackSlot("self")]
     if each.op == "PUSH_NULL":
         return [NULL]
     if each.op == "PUSH_EXC_INFO":
-        return [Slot("previous"), VALUE]
+        return [StackSlot("previous"), VALUE]
     if each.op == "LOAD_FAST_AND_CLEAR":
-        return [Slot("saved", (each.arg, False))]
+        return [StackSlot("saved", (each.arg, False))]
     if each.op == "LOAD_FAST" and each.arg.startswith(SAVED_CELL):
-        return [Slot("saved", (each.arg.partition(" ")[2], True))]
+        return [StackSlot("saved", (each.arg.partition(" ")[2], True))]
     return [VALUE] * count
 
 
-def _moved(each: Draft, index: int, slots: tuple[Slot, ...], jump: bool) -> tuple[list[Slot], int]:
+def _moved(each: Draft, index: int, slots: tuple[StackSlot, ...], jump: bool) -> tuple[list[StackSlot], int]:
     """The stack after an op, and the lowest place that it touched."""
     depth = len(slots)
     if each.op == "HOLE":
-        return [*slots, Slot("hole")], depth
+        return [*slots, StackSlot("hole")], depth
     if each.op == "FILL":
         hole = depth - each.arg - 2
         return [
@@ -123,7 +123,7 @@ def _moved(each: Draft, index: int, slots: tuple[Slot, ...], jump: bool) -> tupl
         raise InconsistentStack(f"{each.op} at {each.offset} finds a NULL")
     added = _pushed(each, pushes)
     if HAS_END_SEND and (each.op == "CLEANUP_THROW" or each.op == "SEND" and jump):
-        added = [Slot("filler"), VALUE]
+        added = [StackSlot("filler"), VALUE]
     return [*slots[: depth - pops], *added], depth - pops
 
 
@@ -144,23 +144,23 @@ def _advance(each: Draft, index: int, state: State, cells: frozenset[str], jump:
     return State(tuple(slots), plain)
 
 
-def _join_slots(one: Slot, other: Slot, filled: bool) -> Slot:
+def _join_slots(one: StackSlot, other: StackSlot, filled: bool) -> StackSlot:
     if one == other:
         return one
     touched = one.touched | other.touched
     if not filled and "hole" in (one.kind, other.kind):
-        return Slot(
+        return StackSlot(
             "hole", None, touched
         )  # resumed code jumps in with its call complete: no hole on that path
     detail = one.detail if one.detail == other.detail else None
     if one.kind == other.kind:
-        return Slot(one.kind, detail, touched)
+        return StackSlot(one.kind, detail, touched)
     kinds = {one.kind, other.kind}
     if kinds == {"value", "lasti"}:  # code that was entered in the middle got it as an argument
-        return Slot("lasti", detail, touched)
+        return StackSlot("lasti", detail, touched)
     if not kinds <= {"null", "self", "value"}:
         raise InconsistentStack(f"a {one.kind} meets a {other.kind}")
-    return Slot("self", detail, touched)
+    return StackSlot("self", detail, touched)
 
 
 def _join(one: State | None, other: State, where: Draft, filled: bool) -> State:
@@ -211,7 +211,7 @@ class Layouts:
         if link is not None and each.op not in CANNOT_RAISE:
             if link.depth > len(state.slots):
                 raise InconsistentStack(f"{each.op} at {each.offset}: its handler wants {link.depth} values")
-            raised = [Slot("lasti"), VALUE] if link.lasti else [VALUE]
+            raised = [StackSlot("lasti"), VALUE] if link.lasti else [VALUE]
             # A handler of the instruction that takes a cell out of its slot sees it taken: it cannot raise.
             yield link.target, State((*state.slots[: link.depth], *raised), after.plain)
 

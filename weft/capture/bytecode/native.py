@@ -39,7 +39,7 @@ class Positions(NamedTuple):
 
 
 @record(frozen=True, slots=True)
-class Native:
+class EncodedInstruction:
     """One native instruction with its EXTENDED_ARGs and caches folded in.
 
     `start` is the offset of its first EXTENDED_ARG, which is where jumps land; `offset` that of the opcode
@@ -80,7 +80,7 @@ def _cache_counts() -> dict[str, int]:
 CACHES = _cache_counts()
 
 
-def read_instructions(code: CodeType) -> list[Native]:
+def read_instructions(code: CodeType) -> list[EncodedInstruction]:
     """The instructions of `code` in order, unspecialised."""
     raw = code.co_code
     positions = [Positions(*place) for place in code.co_positions()]
@@ -94,7 +94,7 @@ def read_instructions(code: CodeType) -> list[Native]:
             continue
         name = dis.opname[number]
         end = offset + 2 + 2 * CACHES.get(name, 0)
-        natives.append(Native(name, arg, start, offset, end, positions[offset // 2]))
+        natives.append(EncodedInstruction(name, arg, start, offset, end, positions[offset // 2]))
         offset = start = end
         prefix = 0
     return natives

@@ -37,10 +37,10 @@ from functools import lru_cache
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType
 
-from weft.capture.bytecode.assembler import END, Assembled, Item, Range, assemble
+from weft.capture.bytecode.assembler import END, Assembled, NewInstruction, Range, assemble
 from weft.capture.bytecode.drafts import NO_ENTRY, NULL_FIRST, Step
 from weft.capture.bytecode.effects import STACK
-from weft.capture.bytecode.instructions import Bytecode, Entry, Slot, decode
+from weft.capture.bytecode.instructions import Bytecode, EntryPoint, StackSlot, decode
 from weft.capture.bytecode.layout import SAVED_CELL
 from weft.capture.bytecode.native import (
     JUMPS,
@@ -69,7 +69,7 @@ class StackKind(Enum):
 
 
 @record(frozen=True, slots=True)
-class Parameter:
+class ResumeParameter:
     """What goes into one argument of a resumed function.
 
     kind "local": the local variable `name`; "content": what the cell `name` holds; "stack": the value at
@@ -90,7 +90,7 @@ class ResumePoint:
     """
 
     code: CodeType
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[ResumeParameter, ...]
     freevars: tuple[str, ...]
     original: CodeType
     index: int
@@ -187,13 +187,13 @@ class _Plan:
     """Who gets which slot in the new code."""
 
     def __init__(
-        self, code: CodeType, bound: frozenset[str], stack: tuple[StackKind, ...], entry: Entry
+        self, code: CodeType, bound: frozenset[str], stack: tuple[StackKind, ...], entry: EntryPoint
     ) -> None:
         self.free = (*code.co_cellvars, *code.co_freevars)
         arguments = code.co_argcount + code.co_kwonlyargcount
         arguments += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
         local = [name for name in code.co_varnames if name not in self.free]
-        self.parameters: list[Parameter] = []
+        self.parameters: list[ResumeParameter] = []
         names: list[str] = []
         if "__class__" in code.co_freevars and code.co_argcount:
             # super() without arguments looks at the first argument, and at nothing else.
@@ -202,21 +202,21 @@ class _Plan:
                 raise CannotResume(f"{code.co_qualname}: super() needs {first!r}, which is not bound")
             if first in self.free:
                 names.append(CONTENT)
-                self.parameters.append(Parameter("content", first))
+                self.parameters.append(ResumeParameter("content", first))
         for name in local:
             if name in bound:
                 names.append(name)
-                self.parameters.append(Parameter("local", name))
+                self.parameters.append(ResumeParameter("local", name))
         # Inside an inlined comprehension a cell variable may be a plain local: PLAIN.
         self.plain = {name: PLAIN + name for name in sorted(entry.plain) if name in bound}
         for name, called in self.plain.items():
             names.append(called)
-            self.parameters.append(Parameter("local", name))
+            self.parameters.append(ResumeParameter("local", name))
         self.stack = _stack_names(entry)
         for slot, kind in enumerate(stack):
             if kind is not StackKind.NULL:
                 names.append(self.stack[slot])
-                self.parameters.append(Parameter("stack", self.stack[slot], slot))
+                self.parameters.append(ResumeParameter("stack", self.stack[slot], slot))
         self.argument_count = len(names)
         self.unbound = [name for name in local if name not in bound]
         names += self.unbound
@@ -226,7 +226,7 @@ class _Plan:
         self.slot_width = 2 if len(slot_names(code)) > MANY_SLOTS else 1
 
 
-def _stack_names(entry: Entry) -> list[str]:
+def _stack_names(entry: EntryPoint) -> list[str]:
     """What the parameters for the stack are called; no identifier starts with a dot."""
     real = [slot for slot in entry.slots or () if not slot.native_only]
     return [
@@ -235,43 +235,43 @@ def _stack_names(entry: Entry) -> list[str]:
     ]
 
 
-def _is_saved_cell(slot: Slot) -> bool:
+def _is_saved_cell(slot: StackSlot) -> bool:
     return slot.kind == "saved" and slot.detail is not None and bool(slot.detail[1])
 
 
-def _head(code: CodeType, plan: _Plan, positions: Positions) -> list[Item]:
+def _head(code: CodeType, plan: _Plan, positions: Positions) -> list[NewInstruction]:
     """The head, of one length for all resumed codes of an original: lasti depends on it."""
-    copy = Item("COPY_FREE_VARS", len(plan.free)) if plan.free else Item("NOP")
+    copy = NewInstruction("COPY_FREE_VARS", len(plan.free)) if plan.free else NewInstruction("NOP")
     copy.width = plan.slot_width
     items = [copy]
     if code.co_flags & SUSPENDING:
-        items += [Item("RETURN_GENERATOR"), Item("POP_TOP")]
-    items += [Item("RESUME"), Item("JUMP_FORWARD", jump="tail", width=3)]
+        items += [NewInstruction("RETURN_GENERATOR"), NewInstruction("POP_TOP")]
+    items += [NewInstruction("RESUME"), NewInstruction("JUMP_FORWARD", jump="tail", width=3)]
     for item in items:
         item.positions = positions
     return items
 
 
-def _body(code: CodeType, plan: _Plan) -> tuple[list[Item], list[Range]]:
+def _body(code: CodeType, plan: _Plan) -> tuple[list[NewInstruction], list[Range]]:
     """The original from its first RESUME on, labelled by its offsets."""
     natives = read_instructions(code)
     old = slot_names(code)
-    items: list[Item] = []
+    items: list[NewInstruction] = []
     start = next(index for index, native in enumerate(natives) if native.name == "RESUME")
     for native in natives[start:]:
-        item = Item(native.name, native.arg, native.positions, native.start)
+        item = NewInstruction(native.name, native.arg, native.positions, native.start)
         if native.name in PAIRS:
             first, second = PAIRS[native.name]
             item.name, item.arg = first, 0
             items.append(_slot_item(item, old[native.arg >> 4], plan))
-            item = _slot_item(Item(second, 0, native.positions), old[native.arg & 15], plan)
+            item = _slot_item(NewInstruction(second, 0, native.positions), old[native.arg & 15], plan)
         elif native.name in LOCALS:
             item = _slot_item(item, old[native.arg], plan)
         elif native.name in JUMPS:
             item.jump = native.target
         items.append(item)
     labels = [native.start for native in natives[start:]]
-    items.append(Item("NOP", label="body end"))  # never reached: a place for ranges that end with the code
+    items.append(NewInstruction("NOP", label="body end"))  # never reached: ranges may end there
 
     def label(offset: int) -> int | str:
         return next((each for each in labels if each >= offset), "body end")
@@ -283,7 +283,7 @@ def _body(code: CodeType, plan: _Plan) -> tuple[list[Item], list[Range]]:
     return items, ranges
 
 
-def _slot_item(item: Item, name: str, plan: _Plan) -> Item:
+def _slot_item(item: NewInstruction, name: str, plan: _Plan) -> NewInstruction:
     item.arg = plan.slots[name]
     item.width = plan.slot_width
     # The compiler knew which locals are bound; in code entered elsewhere an error is better than a crash
@@ -296,10 +296,10 @@ def _slot_item(item: Item, name: str, plan: _Plan) -> Item:
 def _body_places(code: CodeType) -> dict[int, int]:
     """Offset of an instruction of `code` -> its offset in every resumed code made of it."""
     everything = frozenset({*code.co_varnames, *code.co_cellvars, *code.co_freevars})
-    plan = _Plan(code, everything, (), Entry(0, (), (), frozenset()))
+    plan = _Plan(code, everything, (), EntryPoint(0, (), (), frozenset()))
     positions = Positions(None, None, None, None)
     body, _ = _body(code, plan)
-    items = [*_head(code, plan, positions), *body, Item("NOP", label="tail")]
+    items = [*_head(code, plan, positions), *body, NewInstruction("NOP", label="tail")]
     places = assemble(items, [], code.co_firstlineno).places
     widths = {item.label: item.width for item in body}
     result = {}
@@ -315,17 +315,17 @@ class _Tail:
     """The tail being written: from arguments to the stack, then into the body."""
 
     def __init__(
-        self, code: CodeType, plan: _Plan, positions: Positions, entry: Entry, resumed: bool
+        self, code: CodeType, plan: _Plan, positions: Positions, entry: EntryPoint, resumed: bool
     ) -> None:
         self.code, self.plan, self.positions, self.entry = code, plan, positions, entry
         self.resumed, self.first_constant = resumed, len(code.co_consts)
         self.translates = False
-        self.items: list[Item] = []
+        self.items: list[NewInstruction] = []
         self.rest_start = self.rest_end = 0
 
     def add(self, name: str, arg: int = 0, jump: object = None) -> None:
         label = None if self.items else "tail"
-        self.items.append(Item(name, arg, self.positions, label, jump))
+        self.items.append(NewInstruction(name, arg, self.positions, label, jump))
 
     def push_stack(self, stack: tuple[StackKind, ...]) -> None:
         """Note [Stack of a resumed frame]."""
@@ -346,7 +346,7 @@ class _Tail:
                 self.push(number, slot, stack)
                 number += 1
 
-    def push(self, number: int, slot: Slot, stack: tuple[StackKind, ...]) -> None:
+    def push(self, number: int, slot: StackSlot, stack: tuple[StackKind, ...]) -> None:
         parameter = self.plan.slots[self.plan.stack[number]]
         if slot.kind == "saved" and not _is_saved_cell(
             slot

@@ -34,7 +34,7 @@ from weft.autograd.function_context import FunctionCtx, Packed, unpack
 from weft.autograd.function_node import FunctionNode
 from weft.capture.calls import BY_CODE, handles
 from weft.capture.custom_function.by_ops import interpret_backward, record_flat
-from weft.capture.custom_function.call import Call
+from weft.capture.custom_function.call import ApplyCall
 from weft.capture.custom_function.saved import items_of, refused
 from weft.capture.custom_function.transforms import apply_wrapped
 from weft.capture.policy import MARK, Policy
@@ -84,7 +84,7 @@ def apply(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
         ]
     if wrapped:
         return apply_wrapped(machine, owner, tuple(given))
-    call = Call(machine, owner, tuple(given), forward, None if plain else setup)
+    call = ApplyCall(machine, owner, tuple(given), forward, None if plain else setup)
     if not call.is_live():
         return call.inline()
     return record_flat(call) if machine.by_ops else call.record()

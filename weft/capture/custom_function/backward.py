@@ -25,7 +25,7 @@ from weft.capture.custom_function.saved import KIND, OWN, Left, refused
 from weft.capture.guards.rendering import guarded, render_guards
 from weft.capture.higher_order import first_version, same_modes
 from weft.capture.library import note_device
-from weft.capture.outcome import Input
+from weft.capture.outcome import GraphInput
 from weft.capture.reading import FUNCTION, MISS, Reader, local_name
 from weft.capture.sources import local
 from weft.capture.values import Raised, has_type
@@ -168,7 +168,7 @@ class BackwardCapture:
         if known is None or type(value) not in PLAIN:
             raise refused(f"a {type(value).__name__} from outside in the backward of {call.name}")
         node = placeholder(inner.graph, snake_case(known.source.placeholder_name()), value)
-        inner.inputs.items.append(Input(node, known))
+        inner.inputs.items.append(GraphInput(node, known))
         self.extra.append(None)
         return node
 
@@ -287,7 +287,7 @@ def makes_tensor(node: Node) -> bool:
     return not any(has_type(value.meta.get("val"), Tensor) for value in node.all_input_nodes)
 
 
-def checker(guards: Any, inputs: list[Input]) -> Any:
+def checker(guards: Any, inputs: list[GraphInput]) -> Any:
     """A function of a backward and its context: the tensors that are read elsewhere, if the guards hold."""
     lines: list[str] = []
     namespace: dict[str, Any] = {}

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 Args = tuple[Any, ...]
 
 
-class Call:
+class ApplyCall:
     """One call of `apply`."""
 
     def __init__(self, machine: Machine, owner: Any, args: Args, forward: Any, setup: Any) -> None:

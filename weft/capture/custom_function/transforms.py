@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from weft.autograd.function import Function, transformed
 from weft.capture.calls import HANDLERS, handles
 from weft.capture.custom_function.by_ops import record_flat
-from weft.capture.custom_function.call import Call
+from weft.capture.custom_function.call import ApplyCall
 from weft.capture.custom_function.saved import refused
 from weft.capture.values import Callback, Raised, has_type
 from weft.func.functions import Saved, generated
@@ -118,10 +118,10 @@ class ApplyGenerated:
         if not call.is_live():
             return Function.apply.__func__(made, *args)  # type: ignore[attr-defined]
         call.made = made
-        return record_flat(call, Native(made))
+        return record_flat(call, GeneratedBackward(made))
 
 
-class GeneratedCall(Call):
+class GeneratedCall(ApplyCall):
     """A call of a generated rule: forward is the library's code."""
 
     made: Any = None
@@ -132,7 +132,7 @@ class GeneratedCall(Call):
         return result
 
 
-class Native:
+class GeneratedBackward:
     """Stands in for the backward of a generated rule, which calls back into the interpreter itself."""
 
     __slots__ = ("made",)

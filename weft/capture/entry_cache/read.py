@@ -39,7 +39,7 @@ from weft.capture.guards import KINDS, Guard, GuardSet
 from weft.capture.optimizers import prepare_again
 from weft.capture.plain import Tree, thaw
 from weft.capture.policy import MARK
-from weft.capture.shortcut import Recipe
+from weft.capture.shortcut import ShortcutRecipe
 from weft.capture.sources import Ref, Source, by_name, fetch, fetch_step
 from weft.core import device, dtypes
 from weft.core.interrupts import let_through
@@ -85,8 +85,8 @@ def shape_text(value: Any, depth: int = 0) -> str:
 
 
 # -- values --------------------------------------------------------------------------------------------------
-class Reader:
-    """What a `Writer` wrote, made of this process's objects. Unkept where anything is not what it was."""
+class EntryReader:
+    """Rebuilds what an `EntryWriter` wrote from this process's objects. Unkept where anything has changed."""
 
     def __init__(self, data: Mapping[str, Any], function: Any, values: Mapping[str, Any]) -> None:
         self.function, self.values = function, values
@@ -188,17 +188,17 @@ def is_library(code: types.CodeType) -> bool:
 
 # -- entries -------------------------------------------------------------------------------------------------
 def kept_entry(
-    machine: Any, key: str, function: Any, arguments: Mapping[str, Any], make: Callable[..., Any]
+    factory: Any, key: str, function: Any, arguments: Mapping[str, Any], make: Callable[..., Any]
 ) -> Any:
     """An entry that was kept under this key and holds here; None where there is none.
 
     `make(recipe, direct, namespace)` gives the entry itself, or None.
     """
-    for data in machine.kept(key):
+    for data in factory.kept(key):
         try:
             if data["process"] == PROCESS:
                 continue
-            entry = restored(machine, data, function, arguments, make)
+            entry = restored(factory, data, function, arguments, make)
         except Exception as error:  # whatever is wrong with it, the function can still be captured
             let_through(error)
             say(error)
@@ -216,21 +216,21 @@ def say(error: Exception) -> None:
 
 
 def restored(
-    machine: Any, data: Mapping[str, Any], function: Any, arguments: Mapping[str, Any], make: Any
+    factory: Any, data: Mapping[str, Any], function: Any, arguments: Mapping[str, Any], make: Any
 ) -> Any:
     if data["hashes"] not in (None, hash("weft")) or not untouched() or has_own_globals(function):
         raise Unkept("this process differs")
     for path, digest in data["files"].items():
         if file_digest(path) != digest:
             raise Unkept(f"{path} is another one")
-    reader = Reader(data, function, arguments)
+    reader = EntryReader(data, function, arguments)
     if data["tensors"] != class_digest(Parameter, reader.classes):
         raise Unkept("tensors are others")
     undo: list[Callable[[], None]] = []
     try:
         for number, places in data["prepared"]:
             undo.append(prepare_again(fetch(reader.sources[number], function, arguments), places))
-        entry = _restored(machine, data, reader, make)
+        entry = _restored(factory, data, reader, make)
     except BaseException:
         entry = None
         raise
@@ -241,7 +241,7 @@ def restored(
     return entry
 
 
-def _restored(machine: Any, data: Mapping[str, Any], reader: Reader, make: Any) -> Any:
+def _restored(factory: Any, data: Mapping[str, Any], reader: EntryReader, make: Any) -> Any:
     guards = GuardSet([reader.guard(each) for each in data["guards"]])
     for guard in guards:
         if not guard.holds(reader.fetch):
@@ -256,17 +256,17 @@ def _restored(machine: Any, data: Mapping[str, Any], reader: Reader, make: Any) 
         (how, reader.plain(what) if how == "constant" else what, version)
         for how, what, version in data["outputs"]
     ]
-    direct = machine.restored(
+    direct = factory.restored(
         data["program"], inputs, outputs, data["written"], data["strides"], data["values"]
     )
     if direct is None:
         raise Unkept("its program is gone")
-    if not machine.reads(direct).issuperset(others):
+    if not factory.reads(direct).issuperset(others):
         raise Unkept("a number that is part of the program is another one")
     namespace: dict[str, Any] = {"__name__": reader.function.__globals__.get("__name__")}
     for name, (how, what) in data["uses"].items():
         namespace[name] = reader.used(how, what)
     read = {name: reader.sources[number] for name, number in data["read"].items()}
     code = reader.function.__code__
-    recipe = Recipe(code, guards, [], {}, sources, data["names"], data["ending"], read, None)
+    recipe = ShortcutRecipe(code, guards, [], {}, sources, data["names"], data["ending"], read, None)
     return make(recipe, direct, namespace)

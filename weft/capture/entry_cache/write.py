@@ -52,7 +52,7 @@ from weft.capture.digests import (
 )
 from weft.capture.guards import Guard
 from weft.capture.plain import NUMPY_SCALARS, SINGLETONS, Tree
-from weft.capture.shortcut import Recipe
+from weft.capture.shortcut import ShortcutRecipe
 from weft.capture.sources import Ref, Source, class_mro, is_a
 from weft.core.interrupts import let_through
 from weft.core.logs import log
@@ -85,7 +85,7 @@ def dtype_name(kind: np.dtype[Any]) -> str:
     return str(kind.name)
 
 
-class Writer:
+class EntryWriter:
     """Sources, references and plain values as JSON, and the files that they came from."""
 
     dtype = staticmethod(dtype_name)
@@ -227,9 +227,9 @@ def input_facts(value: Any) -> Any:
 class Keep:
     """An entry that may be kept: what is known when it is made, and what when it has served a call."""
 
-    machine: Any
+    factory: Any
     key: str
-    recipe: Recipe
+    recipe: ShortcutRecipe
     namespace: dict[str, Any]
     prepared: list[tuple[Source, Any]]
     ready: tuple[Any, list[Any], str] | None = None
@@ -241,12 +241,12 @@ class Keep:
         direct = None
         own = has_own_globals(function) or applies_functions(self.recipe.graph)
         if self.recipe.ending is not None and not own:
-            direct = self.machine.direct(self.recipe.graph, inputs)
-        program = None if direct is None else self.machine.program_key(direct)
-        if direct is None or program is None or self.machine.finish(direct) is not None:
+            direct = self.factory.direct(self.recipe.graph, inputs)
+        program = None if direct is None else self.factory.program_key(direct)
+        if direct is None or program is None or self.factory.finish(direct) is not None:
             self.done = True
             return
-        if self.machine.conditions(direct):
+        if self.factory.conditions(direct):
             self.refuse(Unkept("numbers that the program relies upon, and no guard asks for"))
             return
         try:
@@ -254,7 +254,7 @@ class Keep:
         except Unkept as error:
             self.refuse(error)
             return
-        self.ready = self.machine.described(direct), facts, program
+        self.ready = self.factory.described(direct), facts, program
         pending.add(self)
 
     def refuse(self, error: Unkept) -> None:
@@ -274,13 +274,13 @@ class Keep:
             return
         self.ready = None
         pending.discard(self)
-        self.machine.keep(self.key, content, "process")
+        self.factory.keep(self.key, content, "process")
 
     def content(self) -> Any:
         assert self.ready is not None
         if not untouched():
             raise Unkept("the library was changed")
-        writer, recipe = Writer(), self.recipe
+        writer, recipe = EntryWriter(), self.recipe
         (outputs, written, strides, values), facts, program = self.ready
         ending = recipe.ending or []
         used = sorted(set(NAME.findall("\n".join(ending))) & self.namespace.keys())
@@ -310,7 +310,7 @@ class Keep:
         made["hashes"] = hash("weft") if writer.by_hash else None
         return made
 
-    def used(self, writer: Writer, value: Any) -> Any:
+    def used(self, writer: EntryWriter, value: Any) -> Any:
         """What a name of the ending stands for."""
         if type(value) is types.MethodWrapperType:  # puts something into a slot
             return ["bound", [value.__name__, writer.named(value.__self__)]]

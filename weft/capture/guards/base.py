@@ -25,8 +25,8 @@ from weft.tensor.meta import MetaArray
 
 if TYPE_CHECKING:
     from weft.capture.checking import Checks
-    from weft.capture.entry_cache.read import Reader as FromDisk
-    from weft.capture.entry_cache.write import Writer
+    from weft.capture.entry_cache.read import EntryReader
+    from weft.capture.entry_cache.write import EntryWriter
 
 Fetch = Callable[[Source], Any]
 """Gives what stands at a source."""
@@ -99,12 +99,12 @@ class Guard:
         """Puts what native code has to ask among the checks; Unreadable where it cannot."""
         raise NotImplementedError
 
-    def write(self, writer: Writer) -> Any:
+    def write(self, writer: EntryWriter) -> Any:
         """The payload for JSON; Unkept where it means nothing to other processes."""
         raise NotImplementedError
 
     @classmethod
-    def read(cls, reader: FromDisk, source: Source | None, data: Any) -> Any:
+    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
         """The payload that `write` has made this of, in this process's objects."""
         raise NotImplementedError
 
@@ -178,11 +178,11 @@ class Guard:
 class Named(Guard):
     """A kind whose payload is a name or a number."""
 
-    def write(self, writer: Writer) -> Any:
+    def write(self, writer: EntryWriter) -> Any:
         return writer.text(self.payload)
 
     @classmethod
-    def read(cls, reader: FromDisk, source: Source | None, data: Any) -> Any:
+    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
         return reader.plain(data)
 
 
@@ -195,11 +195,11 @@ class Pictured(Guard):
     def key(self) -> Any:
         return exact_key(self.payload)
 
-    def write(self, writer: Writer) -> Any:
+    def write(self, writer: EntryWriter) -> Any:
         return writer.plain(self.payload)
 
     @classmethod
-    def read(cls, reader: FromDisk, source: Source | None, data: Any) -> Any:
+    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
         return thaw(reader.plain(data))
 
 

@@ -18,8 +18,8 @@ from weft.core.interrupts import let_through
 from weft.ops.record import Op
 
 if TYPE_CHECKING:
-    from weft.capture.entry_cache.read import Reader as FromDisk
-    from weft.capture.entry_cache.write import Writer
+    from weft.capture.entry_cache.read import EntryReader
+    from weft.capture.entry_cache.write import EntryWriter
 
 
 def check_class(guard: Guard, checks: Checks) -> None:
@@ -60,11 +60,11 @@ class Mro(Guard, kind="MRO"):
     def check(self, checks: Checks) -> None:
         check_class(self, checks)
 
-    def write(self, writer: Writer) -> Any:
+    def write(self, writer: EntryWriter) -> Any:
         return [writer.ref(each) for each in self.payload]
 
     @classmethod
-    def read(cls, reader: FromDisk, source: Source | None, data: Any) -> Any:
+    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
         return [reader.ref(each) for each in data]
 
 
@@ -73,7 +73,7 @@ def same_classes(kind: type, refs: tuple[Ref, ...]) -> bool:
     return len(found) == len(refs) and all(map(is_object, found, refs))
 
 
-class Absent(Named, kind="ABSENT"):
+class AbsentFromClass(Named, kind="ABSENT"):
     """The class's own dict lacks the name."""
 
     early = True

@@ -21,8 +21,8 @@ from weft.core.interrupts import let_through
 from weft.core.records import record
 
 if TYPE_CHECKING:
-    from weft.capture.entry_cache.read import Reader as FromDisk
-    from weft.capture.entry_cache.write import Writer
+    from weft.capture.entry_cache.read import EntryReader
+    from weft.capture.entry_cache.write import EntryWriter
 
 
 @record(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Conditional(Guard, kind="CONDITION"):
             if source.kind != "size":
                 check_picture(checks, register, value)
 
-    def write(self, writer: Writer) -> Any:
+    def write(self, writer: EntryWriter) -> Any:
         condition: Condition = self.payload
         named = [[symbol.name, writer.source(source)] for symbol, source in condition.sources]
         try:
@@ -107,7 +107,7 @@ class Conditional(Guard, kind="CONDITION"):
             raise Unkept(f"a condition with {error}") from None
 
     @classmethod
-    def read(cls, reader: FromDisk, source: Source | None, data: Any) -> Any:
+    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
         expression, truth, named = data
         made = from_data(expression)
         symbols = {symbol.name: symbol for symbol in made.symbols}

@@ -56,7 +56,7 @@ class Length(Named, kind="LEN"):
         checks.lengths[self.at] = self.payload
 
 
-class Keys(Pictured, kind="KEYS"):
+class DictKeys(Pictured, kind="KEYS"):
     """A dict's keys: plain constants, in this order."""
 
     early = True

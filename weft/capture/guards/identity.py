@@ -18,25 +18,25 @@ from weft.core import checks as ask
 from weft.core.interrupts import let_through
 
 if TYPE_CHECKING:
-    from weft.capture.entry_cache.read import Reader as FromDisk
-    from weft.capture.entry_cache.write import Writer
+    from weft.capture.entry_cache.read import EntryReader
+    from weft.capture.entry_cache.write import EntryWriter
 
 
-class Held(Guard):
+class ObjectGuard(Guard):
     """What is told by one object."""
 
     def normal(self, payload: Any) -> Any:
         return as_ref(payload)
 
-    def write(self, writer: Writer) -> Any:
+    def write(self, writer: EntryWriter) -> Any:
         return writer.ref(self.payload)
 
     @classmethod
-    def read(cls, reader: FromDisk, source: Source | None, data: Any) -> Any:
+    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
         return reader.ref(data)
 
 
-class Type(Held, kind="TYPE"):
+class Type(ObjectGuard, kind="TYPE"):
     """type(source) is the class."""
 
     tells_type = True
@@ -64,7 +64,7 @@ class Type(Held, kind="TYPE"):
         checks.types[self.at] = self.payload()
 
 
-class Is(Held, kind="IS"):
+class Is(ObjectGuard, kind="IS"):
     """source is this very object."""
 
     def fits(self, found: Any) -> bool:
@@ -110,11 +110,11 @@ class Same(Guard, kind="SAME"):
     def check(self, checks: Checks) -> None:
         checks.need(ask.same(checks.read(self.at), checks.read(self.payload)))
 
-    def write(self, writer: Writer) -> Any:
+    def write(self, writer: EntryWriter) -> Any:
         return writer.source(self.payload)
 
     @classmethod
-    def read(cls, reader: FromDisk, source: Source | None, data: Any) -> Any:
+    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
         return reader.sources[data]
 
 
@@ -158,11 +158,11 @@ class Distinct(Guard, kind="DISTINCT"):
         if len(found) > 1:
             checks.need(ask.distinct(found))
 
-    def write(self, writer: Writer) -> Any:
+    def write(self, writer: EntryWriter) -> Any:
         return [writer.source(each) for each in self.payload]
 
     @classmethod
-    def read(cls, reader: FromDisk, source: Source | None, data: Any) -> Any:
+    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
         return [reader.sources[each] for each in data]
 
 
@@ -189,7 +189,7 @@ class Code(Guard, kind="CODE"):
         reader.types[self.at] = types.FunctionType
 
     def check(self, checks: Checks) -> None:
-        place = checks.machine.member(types.FunctionType, "__code__")
+        place = checks.factory.member(types.FunctionType, "__code__")
         if place is None:
             raise Unreadable(str(self))
         function = checks.read(self.at)
@@ -197,11 +197,11 @@ class Code(Guard, kind="CODE"):
         checks.need(ask.slot_is(function, place, self.payload))
         checks.types[self.at] = types.FunctionType
 
-    def write(self, writer: Writer) -> Any:
+    def write(self, writer: EntryWriter) -> Any:
         return writer.code(self.payload)
 
     @classmethod
-    def read(cls, reader: FromDisk, source: Source | None, data: Any) -> Any:
+    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
         return reader.code(source, data)
 
 
@@ -239,11 +239,11 @@ class Unset(Guard, kind="UNSET"):
     def check(self, checks: Checks) -> None:
         raise Unreadable(str(self))
 
-    def write(self, writer: Writer) -> Any:
+    def write(self, writer: EntryWriter) -> Any:
         raise Unkept(f"a guard of kind {self.kind}")
 
     @classmethod
-    def read(cls, reader: FromDisk, source: Source | None, data: Any) -> Any:
+    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
         raise Unkept(f"a guard of kind {cls.kind}")
 
 

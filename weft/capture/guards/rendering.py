@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from weft.capture.guards.base import Guard
-from weft.capture.guards.classes import Absent, render_absent
-from weft.capture.guards.tensors import TensorType
+from weft.capture.guards.classes import AbsentFromClass, render_absent
+from weft.capture.guards.tensors import TensorGuard
 from weft.capture.reading import Reader, missed
 from weft.capture.sources import Source
 
@@ -25,13 +25,13 @@ def render_guards(guards: Iterable[Guard], reader: Reader) -> None:
     that relies on a class comes before its check), then the rest in order, types before parts.
     """
     ordered = list(guards)
-    reader.terse = sum(type(guard) is TensorType for guard in ordered) >= MANY
+    reader.terse = sum(type(guard) is TensorGuard for guard in ordered) >= MANY
     around = [guard for guard in ordered if guard.around]
     classes = [g for g in ordered if g.source is not None and g.source.root().kind == "constant"]
     for guard in around:
         guard.render(reader)
-    render_absent([guard for guard in classes if type(guard) is Absent], reader)
-    done = {id(guard) for guard in ordered if guard.around or type(guard) is Absent}
+    render_absent([guard for guard in classes if type(guard) is AbsentFromClass], reader)
+    done = {id(guard) for guard in ordered if guard.around or type(guard) is AbsentFromClass}
     typing: dict[Source, list[Guard]] = {}
     for guard in ordered:
         if guard.source is not None and guard.tells_type:

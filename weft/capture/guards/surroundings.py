@@ -21,8 +21,8 @@ from weft.core import modes
 from weft.core.records import record
 
 if TYPE_CHECKING:
-    from weft.capture.entry_cache.read import Reader as FromDisk
-    from weft.capture.entry_cache.write import Writer
+    from weft.capture.entry_cache.read import EntryReader
+    from weft.capture.entry_cache.write import EntryWriter
 
 
 @record(frozen=True, slots=True)
@@ -113,13 +113,13 @@ class Mode(Guard, kind="MODE"):
             raise Unreadable(str(self))
         checks.need(ask.mode(modes.state, self.payload))
 
-    def write(self, writer: Writer) -> Any:
+    def write(self, writer: EntryWriter) -> Any:
         if type(self.payload) is not bool:
             raise Unkept("modes around the call")
         return self.payload
 
     @classmethod
-    def read(cls, reader: FromDisk, source: Source | None, data: Any) -> Any:
+    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
         return data
 
 
@@ -159,9 +159,9 @@ class Ambient(Guard, kind="AMBIENT"):
             raise Unreadable(str(self))
         checks.need(ask.call_is(checks.hold(ref), picture))
 
-    def write(self, writer: Writer) -> Any:
+    def write(self, writer: EntryWriter) -> Any:
         return [writer.ref(self.payload[0]), writer.plain(self.payload[1])]
 
     @classmethod
-    def read(cls, reader: FromDisk, source: Source | None, data: Any) -> Any:
+    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
         return reader.ref(data[0]), thaw(reader.plain(data[1]))

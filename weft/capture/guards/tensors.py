@@ -23,11 +23,11 @@ from weft.tensor.meta import MetaArray
 from weft.tensor.tape import INFERENCE
 
 if TYPE_CHECKING:
-    from weft.capture.entry_cache.read import Reader as FromDisk
-    from weft.capture.entry_cache.write import Writer
+    from weft.capture.entry_cache.read import EntryReader
+    from weft.capture.entry_cache.write import EntryWriter
 
 
-class TensorType(Guard, kind="TENSOR"):
+class TensorGuard(Guard, kind="TENSOR"):
     """A tensor as `TensorFacts` says."""
 
     tells_type = True
@@ -108,14 +108,14 @@ class TensorType(Guard, kind="TENSOR"):
         checks.need(array)
         checks.types[self.at] = facts.cls
 
-    def write(self, writer: Writer) -> Any:
+    def write(self, writer: EntryWriter) -> Any:
         facts = self.payload
         if facts.cls not in PLAIN or facts.device.type != "cpu":
             raise Unkept(f"{facts}")
         return [facts.cls is Parameter, writer.dtype(facts.dtype), list(facts.shape), facts.requires_grad]
 
     @classmethod
-    def read(cls, reader: FromDisk, source: Source | None, data: Any) -> Any:
+    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
         """Sizes that may vary are those of this call: the program is for these alone."""
         is_parameter, kind, shape, requires_grad = data
         sizes = reader.fetch(source).array.shape if source is not None and None in shape else shape
@@ -149,11 +149,11 @@ class Listed(Guard):
     def normal(self, payload: Any) -> Any:
         return tuple(payload)
 
-    def write(self, writer: Writer) -> Any:
+    def write(self, writer: EntryWriter) -> Any:
         return list(self.payload)
 
     @classmethod
-    def read(cls, reader: FromDisk, source: Source | None, data: Any) -> Any:
+    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
         return data
 
 
@@ -236,4 +236,4 @@ class Fact(Listed, kind="FACT"):
             return
         name, there, when = SLOT_FACTS[fact]
         asked = ask.slot_is if when is value else ask.slot_isnt
-        checks.need(asked(checks.read(self.at), checks.machine.slot(Tensor, name), there))
+        checks.need(asked(checks.read(self.at), checks.factory.slot(Tensor, name), there))

@@ -29,7 +29,7 @@ INLINE_LIMIT: Final = 24  # leaves of a container that are compared in the text,
 NUMBERS: Final = (int, float)
 
 
-class Constant(Pictured):
+class ConstantGuard(Pictured):
     """What looks like a picture."""
 
     def fits(self, found: Any) -> bool:
@@ -52,7 +52,7 @@ class Constant(Pictured):
         checks.types[self.at] = self.type_shown()
 
 
-class Equal(Constant, kind="EQ"):
+class Equal(ConstantGuard, kind="EQ"):
     """A plain constant: exact type, floats by bits."""
 
     tells_value = True
@@ -67,7 +67,7 @@ class Equal(Constant, kind="EQ"):
         return {str(source) for source in self.sources() if thaw(self.payload) in (0, 1)}
 
 
-class Contents(Constant, kind="CONTENTS"):
+class Contents(ConstantGuard, kind="CONTENTS"):
     """A container of plain constants all through: exact types, order of dicts and sets."""
 
     def changed(self, fetch: Fetch) -> set[str]:
