@@ -341,6 +341,6 @@ def test_other_layouts_of_objects_are_refused(monkeypatch: pytest.MonkeyPatch) -
     assert is_known()
     monkeypatch.setattr(backend, "is_known", lambda: False)
     weft.compiler.reset()
-    with pytest.raises(weft.compiler.NotCompiled, match="laid out otherwise"):
+    with pytest.raises(weft.compiler.NotCompiled, match="lays objects out in another way"):
         weft.compile(pointwise, backend="native", fullgraph=True)(weft.ones(2, 3), weft.ones(2, 3))
     weft.compiler.reset()

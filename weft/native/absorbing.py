@@ -1,4 +1,4 @@
-"""Absorbing: what is computed of a convolution's results alone, before they are stored.
+"""Epilogue fusion: pointwise ops that read only a convolution's result run before it is stored.
 
 Takes the outputs of a program; gives them with cheap pointwise definitions taken into the functions whose
 results they read. One idea: an activation behind a convolution costs nothing while the results are in

@@ -142,7 +142,7 @@ class Compiled:
         return found
 
     def varying(self, layout: Any) -> str:
-        """Which numbers programs were made for again and again."""
+        """Names the numbers for whose changing values program after program was made."""
         columns = zip(*[key for key in [*self.programs] if layout_of(key) == layout], strict=True)
         graph = self.graph_module.graph
         names = [node.name for node, column in zip(graph.placeholders, columns) if len({*column}) > 1]
@@ -171,7 +171,7 @@ class Compiled:
 
     def made(self, arrays: list[Any]) -> Program:
         if not is_known():
-            raise Uncompiled("objects of this interpreter are laid out otherwise")
+            raise Uncompiled("this interpreter lays objects out in another way than native entries read them")
         if unusable():
             raise Uncompiled(unusable())
         return kept_or_made(self.graph_module, arrays, self.new, is_watched())
@@ -218,7 +218,7 @@ def warn_of(reason: str) -> None:
 
 
 def is_watched() -> bool:
-    """Whether anybody wants to know what programs do."""
+    """Whether a listener, an observer or a log topic wants to see programs."""
     return bool(listeners or observers) or any(map(is_heard, WATCHED))
 
 

@@ -115,12 +115,12 @@ class _Building:
                 return None
             if member.row:
                 if places != self.done[id(given)]:
-                    raise Keep(given, "a row's value that is read elsewhere")
+                    raise Keep(given, "a reduction's result that is read at other indices")
                 return builder.make("fold", given.type, value=self.numbers[id(given)])
             if row:
-                raise Keep(given, "a row's value that is made of elements")
+                raise Keep(given, "a per-row value that is computed from elements")
             if places != self.done[id(given)]:
-                raise Keep(given, "elements that are read elsewhere")
+                raise Keep(given, "its elements are read at other indices")
             return None  # at hand, if it was computed in this phase; else read again, or computed again
 
         return find
@@ -192,7 +192,7 @@ def built(group: Group, is_stored: Callable[[Definition], bool]) -> Built:
             outer += cut.loop < outer
             continue
         return _finished(state, group)
-    raise Keep(next(iter(group.members.values())).value, "loops that are cut again and again")
+    raise Keep(next(iter(group.members.values())).value, "its loops would have to be split too often")
 
 
 def _finished(state: _Building, group: Group) -> Built:
@@ -202,7 +202,7 @@ def _finished(state: _Building, group: Group) -> Built:
     bodies = [half.builder.instructions for phase in state.phases for half in (phase.elements, phase.rows)]
     if any(each.op == "index" for body in bodies for each in body):  # counters are told apart by their loops
         if group.settled and len(sizes) - outer > 1:
-            _put_in_order(state, group, first_of(group), "a fold over indices of several loops")
+            _put_in_order(state, group, first_of(group), "a reduction that uses indices of several loops")
         return _record(state, group, sizes, moves)
     if not group.settled:
         sizes, moves = joined(sizes, moves)
@@ -215,7 +215,7 @@ def _finished(state: _Building, group: Group) -> Built:
     if len(walked) > 1:
         for load, each in zip(state.loads, walked_moves):
             if any(each[i] != each[i + 1] * walked[i + 1] for i in range(len(walked) - 1)):
-                _put_in_order(state, group, load.value, "something that is not walked along in one stride")
+                _put_in_order(state, group, load.value, "a reduction over memory that has no single stride")
     if not walked:
         walked, walked_moves = (1,), [(0,)] * len(moves)
     if by_columns(group, rows, row_moves, walked_moves):

@@ -242,7 +242,7 @@ def folder_of(switch: str | None, asked: str | None) -> str | None:
     if not os.path.isabs(base):
         base = os.path.join(os.path.expanduser("~"), ".cache")
     if not os.path.isabs(base):
-        log("cache", lambda: "there is no home to keep a cache in")
+        log("cache", lambda: "no home folder: nothing is cached on disk")
         return None
     return os.path.join(base, "weft")
 

@@ -184,7 +184,7 @@ def packed_weights(
 
 def vector_tables(variants: list[Variant], across: int) -> tuple[list[int], list[int], list[int]]:
     """Vectors, segments, and how many tiles each variant has; the last tile is filled up with vectors whose
-    results nobody keeps.
+    results are discarded.
     """
     vectors: list[int] = []
     segments: list[int] = []

@@ -145,7 +145,7 @@ def vectors_of(
 
 
 def reach(plane: Plane, variants: list[Variant], lanes: int) -> None:
-    """Makes a plane as long as it is read, zeros behind it: nothing that nobody wrote is read."""
+    """Pads a plane with zeros to the length that is read: no uninitialised memory is."""
     last = plane.size
     for variant in variants:
         most = max((start for start, _ in variant.vectors), default=0) + max(variant.offsets, default=0)

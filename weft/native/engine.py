@@ -171,7 +171,7 @@ def compiled(text: str, level: int) -> bytes:
         del _contexts[id(context)]
     except RuntimeError as error:
         let_through(error)
-        raise Uncompiled(f"LLVM refuses a text: {error}") from error
+        raise Uncompiled(f"LLVM rejects the generated text: {error}") from error
     check(content)
     return content
 
@@ -228,7 +228,7 @@ class Loaded:
     def address(self, name: str) -> int:
         found = int(self.engine.get_function_address(name))
         if not found:
-            raise Uncompiled(f"there is no function {name} in its object")
+            raise Uncompiled(f"the compiled object lacks the function {name}")
         return found
 
 

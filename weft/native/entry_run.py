@@ -324,7 +324,7 @@ def _show_seeds(w: Any) -> None:
 
 
 def _undraw(w: Any) -> None:
-    """Gives random numbers back that nobody has got to see."""
+    """Takes back random numbers that no result contains."""
     give, fine, on = (w.label() for _ in range(3))
     w.choose(w.same("ptr", w.load("%drawn"), "null"), on, give)
     w.begin(give)

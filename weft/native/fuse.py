@@ -234,7 +234,7 @@ class Fusing:
                 continue
             bit = 1 << home.number
             if any(other.needs & bit for other in behind if other is not home):
-                self.reasons.append(f"{value.name}: a way leads through another kernel")
+                self.reasons.append(f"{value.name}: a dependency goes through another kernel")
                 continue
             member = self.member(value, group, reads)
             if member is not None:
@@ -306,7 +306,7 @@ class Fusing:
         """How a definition would stand in a group; None where it does not fit."""
         cost = self.costs.get(id(value), 1)
         if len(group.members) >= MOST_MEMBERS or group.cost + cost > LARGEST_KERNEL:
-            self.reasons.append(f"{value.name}: the kernel is large enough")
+            self.reasons.append(f"{value.name}: the kernel has reached its size limit")
             return None
         folds = isinstance(value, Fold)
         row = (folds and not value.parts) or (  # type: ignore[attr-defined]
@@ -318,20 +318,20 @@ class Fusing:
             if known is None:
                 continue
             if known.partial:
-                self.reasons.append(f"{value.name}: reads what all chunks together give")
+                self.reasons.append(f"{value.name}: reads a reduction over all chunks")
                 return None
             if known.row:
                 level = max(level, known.level + (0 if row and not folds else 1))
             elif row and not folds:
-                self.reasons.append(f"{value.name}: a row's value that reads elements")
+                self.reasons.append(f"{value.name}: a per-row value that reads elements")
                 return None
             else:
                 level = max(level, known.level)
         if level >= MOST_PHASES:
-            self.reasons.append(f"{value.name}: the kernel has phases enough")
+            self.reasons.append(f"{value.name}: the kernel has reached its limit of phases")
             return None
         if not takes_shape(value, group):
-            self.reasons.append(f"{value.name}: other loops than {group.rows} x {group.inner}")
+            self.reasons.append(f"{value.name}: its loops are not {group.rows} x {group.inner}")
             return None
         return Member(value, level, row, folds and not row)
 
@@ -362,7 +362,7 @@ class Fusing:
 
 
 def is_small(unit: Group | Opaque) -> bool:
-    """Whether something takes so little memory and time that its place hardly matters, and is no call."""
+    """Whether a unit is small enough to be reordered freely (and is not an opaque call)."""
     if isinstance(unit, Opaque):
         return isinstance(unit, (Product, Direct)) and unit.size <= LITTLE
     return unit.size <= LITTLE
@@ -510,7 +510,7 @@ class Planning:
             plan = self.attempt()
             if plan is not None:
                 return plan
-        raise NotImplementedError("a program whose kernels cannot be settled")
+        raise NotImplementedError("fusion does not converge")
 
     def attempt(self) -> Plan | None:
         """The plan, or None where something had to be kept, or to be computed alone."""

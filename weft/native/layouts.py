@@ -147,7 +147,7 @@ class Layouts:
         return found
 
     def hollow(self, node: Node) -> Any:
-        """An array of a node's shape and strides whose elements nobody may read."""
+        """An array of a node's shape and strides whose elements must not be read."""
         array = node.meta["val"].array
         item = array.dtype.itemsize
         steps = [stride * item for stride in self.known[node]]
@@ -287,7 +287,7 @@ def some(shape: Sequence[int], kind: Any, number: int) -> Any:
 
 
 def plain_number(value: Any) -> Any:
-    """A number that stands for one that only running tells; anything else is itself."""
+    """A stand-in for a scalar that is known only at run time; anything else unchanged."""
     hint = getattr(value, "hint", value)
     return hint if hint is not None else 1.0
 

@@ -61,7 +61,7 @@ def steps_text(program: Executable) -> str:
 def fusion_text(program: Executable) -> str:
     lines = [f"{program.count} steps", *steps_text(program).splitlines()]
     if program.plan.reasons:
-        lines.append("not together:")
+        lines.append("not fused:")
         lines += [f"  {reason}" for reason in dict.fromkeys(program.plan.reasons)]
     return "\n".join(lines)
 

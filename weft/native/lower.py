@@ -123,7 +123,7 @@ class Program:
     outputs: list[Any] = field(default_factory=list)
     """Definitions, or numbers and None as they are."""
     checks: list[Definition] = field(default_factory=list)
-    """What nobody reads, but may raise."""
+    """Dead values whose computation may raise."""
     failures: list[Definition] = field(default_factory=list)
     """Truths of one element: where one holds, the program must not go on."""
     constants: dict[str, Any] = field(default_factory=dict)
@@ -165,7 +165,7 @@ def type_name(kind: Any) -> str:
     """The name of a dtype in bodies. Raises Unlowered for those that bodies do not know."""
     name = NAMES.get(np.dtype(kind))
     if name is None:
-        raise Unlowered(f"numbers of type {kind}")
+        raise Unlowered(f"kernels have no dtype {kind}")
     return name
 
 
@@ -280,13 +280,13 @@ class Lowering:
     def drawn(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
         """Random numbers, which are drawn when the program begins, in the order of the graph."""
         if op.qualified_name not in DRAWS:
-            raise Unlowered(f"{op.name}, which draws random numbers")
+            raise Unlowered(f"{op.name}: random numbers that programs cannot draw")
         names = op.signature.names
         slot = names.index(GENERATOR)
         stream = bound[slot]
         blocks = blocks_of(op.qualified_name, dict(zip(names, bound, strict=True)), result.array)
         if type(blocks) is not int:
-            raise Unlowered("as many random numbers as only running tells")
+            raise Unlowered("a count of random numbers that is known only at run time")
         number, source = len(self.program.draws), stream.number if isinstance(stream, Stream) else stream
         self.program.draws.append((source, blocks))
         self.seeds.shape = (2 * number + 2,)
@@ -374,7 +374,7 @@ class Lowering:
         if known is not None:
             whole = any(isinstance(item, Number) and item.type == "i64" for item in flat)
             if (numbers and op.qualified_name not in NUMBERS_WELCOME) or (whole and op.name != "div"):
-                raise Unlowered(f"{op.name} of a number that only running tells")
+                raise Unlowered(f"{op.name} of a scalar that is known only at run time")
             return known(self, *bound)
         if op.kind is Kind.POINTWISE and op.emit is not None and op.promotion is not None:
             return self.pointwise(op, bound)
@@ -416,7 +416,7 @@ class Lowering:
         slots = [slot for slot in op.signature.tensor_slots if bound[slot] is not None]
         others = [i for i, v in enumerate(bound) if isinstance(v, Definition) and i not in slots]
         if not all(isinstance(bound[i], Number) for i in others):
-            raise Unlowered(f"{op.name} with a tensor for a number")
+            raise Unlowered(f"{op.name} with a tensor as a scalar argument")
         half = self.half
         rounded = rounded_places(op, bound) if half else ()
         bound = tuple([in_half(v, half) if i in rounded else v for i, v in enumerate(bound)])
@@ -429,7 +429,7 @@ class Lowering:
         inner, outer = type_name(compute.numpy), type_name(result.numpy)
         whole = [i for i, v in enumerate(bound) if isinstance(v, Number) and v.type == "i64"]
         if whole and (half or inner not in FLOATS or not {*whole} <= {*slots}):
-            raise Unlowered(f"{op.name} of a whole number that only running tells")
+            raise Unlowered(f"{op.name} of an int that is known only at run time")
         tensors = [value for value in operands if isinstance(value, Definition)]
         shapes = {value.shape for value in tensors}
         shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
@@ -464,7 +464,7 @@ class Lowering:
             let_through(error)
             if not others:
                 raise
-            raise Unlowered(f"{op.name} of a number that only running tells: {error}") from None
+            raise Unlowered(f"{op.name} of a scalar that is known only at run time: {error}") from None
         return point(make, tuple(shape), outer, tensors, op.name, cost)
 
     # -- views -----------------------------------------------------------------------------------------------
@@ -530,7 +530,7 @@ def as_type(value: Any) -> Any:
     if isinstance(value, Number):
         return NUMBERS[value.type]
     if isinstance(value, Definition) and value.type == NUMBER:
-        raise Unlowered("a number that only Python computes")
+        raise Unlowered("a scalar that Python computes")
     if isinstance(value, Definition):
         return TensorType(value.shape, dtype_of_name(value.type))
     return value
@@ -547,8 +547,8 @@ def numpy_type(name: str) -> Any:
 
 
 def surely_read(graph: Graph) -> set[Node]:
-    """The nodes of whose values some element is part of what a graph gives: others may be left out, as what
-    is computed of nothing, or a part without elements, is."""
+    """The live nodes: some element of the outputs depends on them. Others are dead, such as what is computed
+    from an empty tensor."""
     read: set[Node] = set()
     for node in reversed(list(graph.nodes)):
         if node.op == "output" or node in read:
@@ -565,8 +565,8 @@ def is_empty(value: Any) -> bool:
 
 
 def unless_empty(value: Lowered, result: Any) -> Lowered:
-    """What was lowered; memory of no bytes for what has no elements (a rule may give None for that): kernels
-    have no loops of 0 turns.
+    """The lowered value; an empty buffer for an empty tensor (for which a rule may give None): kernels have
+    no loops with trip count 0.
     """
     if isinstance(value, tuple):
         return tuple([unless_empty(item, part) for item, part in zip(value, result)])
@@ -581,14 +581,14 @@ def unless_empty(value: Lowered, result: Any) -> Lowered:
 def type_name_of(value: Definition) -> str:
     """The type of a definition, if bodies know it."""
     if value.type not in TYPES:
-        raise Unlowered(f"numbers of type {value.type}")
+        raise Unlowered(f"kernels have no dtype {value.type}")
     return value.type
 
 
 def number(builder: Builder, value: Any, type_: str) -> Value:
     """A number of a call, as eager ops cast it: ints wrap."""
     if isinstance(value, (complex, np.complexfloating)):
-        raise Unlowered("complex numbers")
+        raise Unlowered("a complex scalar")
     array = np.asarray(value)
     if array.dtype == object:
         raise Unlowered("an int of more than 64 bits")
@@ -618,7 +618,7 @@ def tried(make: Callable[[Builder, list[Value], Any], Value], operands: Sequence
     except AttributeError as error:
         if error.obj is not builder:
             raise
-        raise Unlowered(f"there is no {error.name} in bodies") from None
+        raise Unlowered(f"kernels have no instruction {error.name}") from None
     except OverflowError as error:
         let_through(error)
         raise Unlowered(str(error)) from None
@@ -662,7 +662,7 @@ def turned(value: Definition, strides: Shape, spread: bool) -> Definition:
 def _reshape(lowering: Lowering, base: Definition, shape: Any, *_: Any) -> Definition:
     result: Any = lowering.node.meta["val"] if lowering.node is not None else None
     if result.dtype.numpy != np.dtype(result.array.dtype) or type_name(result.array.dtype) != base.type:
-        raise Unlowered("a view of another type")
+        raise Unlowered("a view as another dtype")
     node = lowering.node
     if node is not None and is_op(node) and op_of(node) is ops.view:
         if not lowering.layouts.allows_view(node.args[0], result.array.shape):

@@ -62,7 +62,7 @@ class Call:
     ) -> None:
         axes = len(w) - 2
         if not 1 <= axes <= AXES:
-            raise Unlowered(f"a convolution over {axes} axes")
+            raise Unlowered(f"a convolution over {axes} spatial dimensions")
         stride, dilation = per_axis(stride, "stride", axes), per_axis(dilation, "dilation", axes)
         pairs = as_pairs(per_axis(padding, "padding", axes))
         self.x, self.w, self.y = x, w, y

@@ -30,7 +30,7 @@ def equal(b: Builder, x: Value, extreme: Value) -> Value:
 def place_of(x: Definition, axis: int, kind: str) -> Definition:
     """The first place of the extreme along an axis, which stays with length 1."""
     if not x.size:
-        raise Unlowered("the place of an extreme of nothing")
+        raise Unlowered("argmax or argmin of an empty tensor")
     extreme = broadcast(folded(kind, x, (axis,), True, kind), x.shape)
 
     def body(b: Builder, values: list[Value], place: Any) -> Value:
@@ -78,7 +78,7 @@ def _placed(
     axis = wrap_dim(dim, len(shape))
     thin = tuple([1 if i == axis else n for i, n in enumerate(shape)])
     if prod(thin) != index.size:
-        raise Unlowered("places of several values, of a sort")
+        raise Unlowered("a gradient by several indices per row")
     operands = [reshaped(each, thin) for each in (g, index)]
     return made(
         lambda b, v, place: b.select(b.eq(place(axis), v[1]), v[0], b.like(0, v[0])),
@@ -91,7 +91,7 @@ def _tie_weights(lowering: Lowering, x: Definition, value: Definition, dim: Any)
     """What part of a gradient each of several equal extremes gets."""
     _, type_ = result_of(lowering)
     if type_ not in FLOATS:
-        raise Unlowered("weights of ints")
+        raise Unlowered("the gradient of an integer maximum")
     axes = axes_of(dim, len(x.shape))
     hits = made(lambda b, v, _: b.cast(_hit(b, *v), type_), x.shape, type_, (x, value), "ties")
     counts = folded("sum", hits, axes, True, "ties")
@@ -107,7 +107,7 @@ def _hit(b: Builder, x: Value, value: Value) -> Value:
 def variance(x: Definition, dim: Any, correction: Any, keepdim: bool) -> Definition:
     """The variance, in float64 as eager's; from float64 the first number is taken away, as there."""
     if x.type not in FLOATS:
-        raise Unlowered(f"the variance of {x.type}")
+        raise Unlowered(f"a variance of {x.type}")
     axes = axes_of(dim, len(x.shape))
     count = prod([x.shape[axis] for axis in axes])
     if x.type == "f64" and count > 1:
@@ -170,7 +170,7 @@ def _std(_lowering: Lowering, x: Definition, dim: Any, correction: Any, keepdim:
 def _logsumexp(lowering: Lowering, x: Definition, dim: Any, keepdim: bool) -> Definition:
     shape, type_ = result_of(lowering)
     if not x.size or type_ not in FLOATS:
-        raise Unlowered("logsumexp of nothing")
+        raise Unlowered("logsumexp of an empty or integer tensor")
     axes = axes_of(dim, len(x.shape))
     given = cast(x, type_)
     peak = folded("max", given, axes, True, "max")
@@ -195,11 +195,11 @@ def _vector_norm(
 ) -> Definition:
     _, type_ = result_of(lowering)
     if not x.size or type_ not in FLOATS:
-        raise Unlowered("a norm of nothing, or of ints")
+        raise Unlowered("a norm of an empty or integer tensor")
     axes, given = axes_of(dim, len(x.shape)), cast(x, type_)
     if isinstance(order, Definition):
         if not isinstance(order, Number) or order.type != "f64":
-            raise Unlowered("a norm of an order that is no float")
+            raise Unlowered("a norm whose order is a tensor or an int known only at run time")
         return _norm_of_order(lowering, given, order, axes, keepdim)
     power = float(order)
 

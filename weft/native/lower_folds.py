@@ -83,7 +83,7 @@ def folded(kind: str, value: Definition, axes: Sequence[int], keepdim: bool, nam
 def of_nothing(kind: str, value: Definition, axes: Sequence[int], keepdim: bool, name: str) -> Definition:
     """What a fold starts from, everywhere."""
     if kind in ("max", "min"):
-        raise Unlowered("an extreme of nothing")
+        raise Unlowered("a maximum or minimum over an empty dimension")
     number = {"sum": 0, "prod": 1, "any": False, "all": True}[kind]
     kept = [1 if axis in axes else n for axis, n in enumerate(value.shape) if keepdim or axis not in axes]
     return point(lambda b, _v, _p: b.const(number, value.type), tuple(kept), value.type, (), name, 0)
@@ -142,7 +142,7 @@ def rows_folded(kind: str, value: Definition, over: Sequence[int], name: str) ->
 
 def floating(value: Definition) -> None:
     if value.type not in FLOATS:
-        raise Unlowered(f"numbers of type {value.type}")
+        raise Unlowered(f"a dtype that is not floating point: {value.type}")
 
 
 # -- plain folds ---------------------------------------------------------------------------------------------
@@ -191,14 +191,14 @@ def _amin(_lowering: Lowering, x: Definition, dim: Any, keepdim: bool) -> Defini
 @rule("any")
 def _any(_lowering: Lowering, x: Definition, dim: Any, keepdim: bool) -> Definition:
     if x.type == "u8":
-        raise Unlowered("any of uint8, which gives uint8")
+        raise Unlowered("any() of uint8, whose result is uint8")
     return folded("any", cast(x, "b1"), () if dim == () else axes_of(dim, len(x.shape)), keepdim, "any")
 
 
 @rule("all")
 def _all(_lowering: Lowering, x: Definition, dim: Any, keepdim: bool) -> Definition:
     if x.type == "u8":
-        raise Unlowered("all of uint8, which gives uint8")
+        raise Unlowered("all() of uint8, whose result is uint8")
     return folded("all", cast(x, "b1"), () if dim == () else axes_of(dim, len(x.shape)), keepdim, "all")
 
 
@@ -286,9 +286,9 @@ def shifted(x: Definition, axis: int) -> Definition:
 
 def along(x: Definition, dim: int, dtype: Any) -> int:
     if dtype is not None and type_name(as_dtype(dtype).numpy) != x.type:
-        raise Unlowered("softmax to another dtype")
+        raise Unlowered("softmax with another result dtype")
     if not x.shape or 0 in x.shape:
-        raise Unlowered("softmax of nothing")
+        raise Unlowered("softmax of an empty tensor or a scalar")
     return dim % len(x.shape)
 
 

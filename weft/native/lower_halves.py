@@ -53,7 +53,7 @@ def narrowed(made: Any, result: Any) -> Any:
         return made
     to = NAMES[result.array.dtype]
     if made.type != "f32":
-        raise Unlowered(f"{made.type} as {to}")
+        raise Unlowered(f"a result computed in {made.type} and rounded to {to}")
     return converted(made, to, made.name, 4)
 
 

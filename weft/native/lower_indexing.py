@@ -66,7 +66,7 @@ def counted(shape: Shape, make: Any, name: str) -> Definition:
 
 def as_index(index: Definition) -> Definition:
     if index.type not in ("i64", "i32", "i16", "i8", "u8"):
-        raise Unlowered(f"indices of type {index.type}")
+        raise Unlowered(f"indices of dtype {index.type}")
     if index.type == "i64":
         return index
     return point(lambda b, v, _: b.cast(v[0], "i64"), index.shape, "i64", (index,), "cast")
@@ -101,13 +101,13 @@ def fail(lowering: Lowering, truths: Definition) -> None:
 
 def not_empty(*values: Definition) -> None:
     if any(not value.size for value in values):
-        raise Unlowered("indices of nothing")
+        raise Unlowered("indexing of an empty tensor, or by one")
 
 
 def table(places: Any) -> Definition:
     """Numbers that are known, in memory."""
     if places.size > TABULATED:
-        raise Unlowered("a table of too many places")
+        raise Unlowered("an index table that would be too large")
     held = np.asarray(places, np.int64, order="C")
     return Given(shape=held.shape, type="i64", name="table", constant=held)
 
@@ -117,7 +117,7 @@ def known(positions: Any) -> Any:
     if isinstance(positions, Given) and positions.constant is not None:
         return positions.constant
     if isinstance(positions, Definition):
-        raise Unlowered("places that only running tells")
+        raise Unlowered("indices that are known only at run time")
     return np.asarray(positions)
 
 
@@ -125,7 +125,7 @@ def picked(lowering: Lowering, x: Definition, places: Any, name: str) -> Definit
     """Elements of `x` by their number in row-major order; 0 where that is below 0."""
     shape, type_ = result_of(lowering)
     if not x.size:
-        raise Unlowered("indices of nothing")
+        raise Unlowered("indexing of an empty tensor, or by one")
     at = table(places.reshape(shape))
     safe = point(lambda b, v, _: b.max(v[0], b.const(0, "i64")), shape, "i64", (at,), "place")
     flat = gathered(reshaped(x, (x.size,)), shape, [safe], name)
@@ -203,7 +203,7 @@ def _index(lowering: Lowering, x: Definition, indices: Sequence[Any], dims: Sequ
     if not dims:
         return copied(lowering, x)
     if any(not isinstance(each, Definition) or each.type == "b1" for each in indices):
-        raise Unlowered("indices that are masks")
+        raise Unlowered("indices that are boolean masks")
     not_empty(x, *indices)
     axes, _ = index_axes(lowering, x, indices, dims, shape)
     return copied(lowering, gathered(x, shape, axes, "index"))
@@ -302,7 +302,7 @@ def placed(
                 sources.setdefault(own, axis)
     moving = [[j for j, step in enumerate(moves) if step and x.shape[j] > 1] for moves in steps]
     if any(len(own) > 1 for own in moving) or any(n > 1 and j not in sources for j, n in enumerate(x.shape)):
-        raise Unlowered("a view that shows elements twice")
+        raise Unlowered("a view whose elements overlap")
 
     def index(b: Builder, own: int, place: Any) -> tuple[Value, list[Value]]:
         """The index along an axis of `x`, and what must hold for it to be one."""
@@ -387,7 +387,7 @@ def bordered(lowering: Lowering, x: Definition, pad: Any, mode: str) -> Definiti
             axes.append(axis)
             continue
         if mode == "circular" and not 0 <= min(before, after) <= max(before, after) <= size:
-            raise Unlowered("a border of more than the tensor, or of less than nothing")
+            raise Unlowered("circular padding that is negative or wider than the tensor")
         axes.append(border_axis(shape, axis, before, size, mode))
     return copied(lowering, gathered(x, shape, axes, mode))
 
@@ -431,9 +431,9 @@ def looked_through(shape: Shape, steps: Any) -> tuple[list[int], list[Shape]] | 
 def replayed(shape: Shape, steps: Any) -> Any:
     """The numbers of the elements that views lead to."""
     if retypes(steps):
-        raise Unlowered("a view of another type")
+        raise Unlowered("a view as another dtype")
     if prod(shape) > TABULATED:
-        raise Unlowered("a table of too many places")
+        raise Unlowered("an index table that would be too large")
     return np.asarray(read(np.arange(prod(shape)).reshape(shape), steps))
 
 
@@ -441,7 +441,7 @@ def returned(shape: Shape, steps: Any) -> Any:
     """For each element, where a view shows it; -1 where it does not."""
     shown = replayed(shape, steps).reshape(-1)
     if len(np.unique(shown)) != len(shown):
-        raise Unlowered("a view that shows elements twice")
+        raise Unlowered("a view whose elements overlap")
     back = np.full(prod(shape), -1, np.int64)
     back[shown] = np.arange(shown.size)
     return back
@@ -483,10 +483,10 @@ def _scatter_flat(lowering: Lowering, g: Definition, positions: Any, shape: Any)
     not_empty(g)
     places = known(positions).reshape(-1)
     if max(prod(whole), places.size) > TABULATED:
-        raise Unlowered("a table of too many places")
+        raise Unlowered("an index table that would be too large")
     inside = np.flatnonzero(places >= 0)
     if len(np.unique(places[inside])) != len(inside):
-        raise Unlowered("several elements at one place")
+        raise Unlowered("repeated indices")
     back = np.full(prod(whole), -1, np.int64)
     back[places[inside]] = inside
     return picked(lowering, g, back, "scatter")
@@ -509,7 +509,7 @@ def _moved(lowering: Lowering, x: Definition, *rest: Any) -> Definition:
     """Elements elsewhere, between zeros: the op's kernel tells which, from their numbers."""
     not_empty(x)
     if x.size > TABULATED or any(isinstance(value, Definition) for value in rest):
-        raise Unlowered("a table of too many places")
+        raise Unlowered("an index table that would be too large")
     numbers = np.arange(1, x.size + 1).reshape(x.shape)
     return picked(lowering, x, np.asarray(lowering.op.kernel(numbers, *rest)) - 1, lowering.op.name)
 

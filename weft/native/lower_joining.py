@@ -46,11 +46,11 @@ def _cat(lowering: Lowering, tensors: Sequence[Any], dim: Any) -> Definition:
     result: Any = lowering.node.meta["val"]
     shape = tuple(result.array.shape)
     if not isinstance(dim, int) or not shape:
-        raise Unlowered("cat along a named axis")
+        raise Unlowered("cat along a dimension that is no int, or to a scalar")
     axis = dim % len(shape)
     given = [each for each in tensors if each.size]
     if not given or any(len(each.shape) != len(shape) for each in given):
-        raise Unlowered("cat of nothing")
+        raise Unlowered("cat of empty tensors, or of tensors of several ranks")
     made = whole(shape, type_name(result.array.dtype), "cat")
     strides = row_major(shape)
     place = 0
@@ -58,5 +58,5 @@ def _cat(lowering: Lowering, tensors: Sequence[Any], dim: Any) -> Definition:
         part(made, each, place * strides[axis], strides)
         place += each.shape[axis]
     if place != shape[axis]:
-        raise Unlowered("cat of other sizes")
+        raise Unlowered("cat whose result has another size than its parts")
     return made

@@ -36,7 +36,7 @@ def reduced(losses: Definition, reduction: str, total: Definition | None = None)
 def _mse(lowering: Lowering, x: Definition, y: Definition, reduction: str) -> Definition:
     kind = result_type(lowering)
     if kind not in FLOATS or not x.size:
-        raise Unlowered("squares of what is no float")
+        raise Unlowered("mse_loss of an empty or integer tensor")
 
     def square(b: Builder, left: Value, right: Value) -> Value:
         difference = b.sub(left, right)
@@ -49,7 +49,7 @@ def _mse(lowering: Lowering, x: Definition, y: Definition, reduction: str) -> De
 def _cross_entropy(lowering: Lowering, x: Definition, y: Definition) -> Definition:
     kind = result_type(lowering)
     if kind not in FLOATS or x.type != kind or y.type != kind or not x.size or not y.size:
-        raise Unlowered("cross entropy of other types")
+        raise Unlowered("binary_cross_entropy of mixed dtypes, integers or empty tensors")
 
     def outside(b: Builder, v: list[Value], _place: Any) -> Value:
         zero, one = b.like(0, v[0]), b.like(1, v[0])
@@ -84,9 +84,9 @@ class Targets:
         self.shape, self.classes = shape, shape[self.axis]
         self.rest = (*shape[: self.axis], *shape[self.axis + 1 :])
         if not target.size or not self.classes or kind not in FLOATS:
-            raise Unlowered("targets of nothing")
+            raise Unlowered("a loss without targets or classes, or of integers")
         if weight is not None and weight.type != kind:
-            raise Unlowered("weights of another type")
+            raise Unlowered("class weights of another dtype than the input")
         self.target = reshaped(as_index(target), self.rest)
         self.ignore, self.weight, self.kind = ignore, weight, kind
         fail(lowering, point(self.bad, self.rest, "b1", (self.target,), "no class", 6))

@@ -22,10 +22,10 @@ def channels(value: Definition, rank: int) -> Definition:
 def known(x: Definition, *parameters: Any) -> None:
     floating(x)
     if 0 in x.shape:
-        raise Unlowered("a norm of nothing")
+        raise Unlowered("a normalisation of an empty tensor")
     for each_ in parameters:
         if each_ is not None and each_.type != x.type:
-            raise Unlowered(f"a norm of {x.type} with parameters of {each_.type}")
+            raise Unlowered(f"a normalisation of {x.type} with parameters of {each_.type}")
 
 
 def affine(value: Definition, weight: Any, bias: Any) -> Definition:

@@ -42,7 +42,7 @@ def made(make: Make, shape: Shape, type_: str, operands: Sequence[Definition], n
 def _keep(lowering: Lowering, x: Definition, mask: Definition, _beside: Any) -> Definition:
     shape, type_ = result_of(lowering)
     if mask.type != "b1":
-        raise Unlowered("a mask of numbers")
+        raise Unlowered("a mask that is not boolean")
     return made(lambda b, v, _: b.select(v[1], v[0], b.like(0, v[0])), shape, type_, (x, mask), "keep")
 
 
@@ -128,7 +128,7 @@ def _repeat(lowering: Lowering, x: Definition, _repeats: Any) -> Definition:
     lead = len(shape) - len(x.shape)
     own = (1,) * lead + x.shape
     if 0 in own or 0 in shape:
-        raise Unlowered("repeating nothing")
+        raise Unlowered("repeat of an empty tensor, or to one")
     apart = tuple([size for n, m in zip(shape, own) for size in (n // m, m)])
     thin = reshaped(x, tuple([size for m in own for size in (1, m)]))
     return copied(lowering, reshaped(broadcast(thin, apart), shape))
@@ -166,7 +166,7 @@ def filled_by(lowering: Lowering, value: Number, name: str) -> Definition:
     """A tensor of a float that only running tells. Halves are rounded from it at once, not from float32."""
     shape, type_ = result_of(lowering)
     if type_ not in FLOATS or value.type != "f64" or not isinstance(lowering.node, Node):
-        raise Unlowered(f"{name} of a number that only running tells")
+        raise Unlowered(f"{name} of a scalar that is known only at run time")
     return made(lambda b, v, _p: b.cast(v[0], type_), shape, type_, (value,), name)
 
 
@@ -184,7 +184,7 @@ def full_of(lowering: Lowering, value: Any) -> Definition:
     if isinstance(value, Number):
         return filled_by(lowering, value, "full")
     if isinstance(value, Definition):
-        raise Unlowered("full of a tensor")
+        raise Unlowered("full with a tensor as fill value")
     return filled(lowering, value, "full")
 
 
@@ -225,9 +225,11 @@ def _linspace(lowering: Lowering, start: Any, end: Any, steps: Any, *_: Any) -> 
         or isinstance(start, complex)
         or isinstance(end, complex)
     ):
-        raise Unlowered("linspace of ints, or of a number of steps that only running tells")
+        raise Unlowered(
+            "linspace of integers or complex numbers, or with a step count known only at run time"
+        )
     if lowering.gives_halves:
-        raise Unlowered("linspace of halves, which are rounded after each step")
+        raise Unlowered("linspace of half precision, which eager rounds after each step")
     told = [value for value in (start, end) if isinstance(value, Definition)]
 
     def make(b: Builder, values: list[Value], place: Any) -> Value:

@@ -47,7 +47,7 @@ def in_order(value: Definition) -> tuple[Definition, int]:
 
 def floating(value: Definition) -> None:
     if value.type not in FLOATS or 0 in value.shape:
-        raise Unlowered(f"pools of {value.type} {value.shape}")
+        raise Unlowered(f"pooling of {value.type}{list(value.shape)}")
 
 
 # -- maxima --------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def maxima(
     taps, stride, padding, dilation = [filled(part, fill) for part, fill in zip(geometry, (1, 1, 0, 1))]
     along = [taps_along(*axis) for axis in zip(sizes, taps, stride, padding, dilation, full)]
     if any(not own for axis in along for own in axis) or prod(sizes) >= 1 << 31:
-        raise Unlowered("a window of padding alone")
+        raise Unlowered("a pooling window that holds only padding, or a very large plane")
     width = host()[2]
     column = stride[2] * given.strides[-1]
     if given.strides[-1] != 1 or dilation[2] != 1:
@@ -188,7 +188,7 @@ def _scatter(
 ) -> Definition:
     floating(g)
     if places.type != "i64" or places.shape != g.shape:
-        raise Unlowered("places of another type")
+        raise Unlowered("pooling indices of another dtype or shape")
     spatial = tuple(spatial)
     lead = g.shape[: len(g.shape) - len(spatial)]
     (left, start), (right, place_start) = in_order(g), in_order(places)
@@ -196,7 +196,7 @@ def _scatter(
     text = window_text.scatter(g.type, host()[2], unique)
     rows, size = prod(lead), prod(lead) * prod(spatial)
     if not size:
-        raise Unlowered("nothing to scatter to")
+        raise Unlowered("unpooling to an empty tensor")
     return direct(text, "pool_scatter", (*lead, *spatial), g.type, [left, right], numbers, rows, size * MOVE)
 
 
@@ -205,7 +205,7 @@ def _gather(_lowering: Lowering, x: Definition, places: Definition, axes: int) -
     floating(x)
     lead = x.shape[: len(x.shape) - axes]
     if places.type != "i64" or 0 in places.shape or places.shape[: len(lead)] != lead:
-        raise Unlowered("places of another type")
+        raise Unlowered("pooling indices of another dtype or shape")
     (left, start), (right, place_start) = in_order(x), in_order(places)
     numbers = [prod(places.shape[len(lead) :]), prod(x.shape[len(lead) :]), start, place_start]
     text = window_text.gather(x.type, host()[2])
@@ -311,7 +311,7 @@ def _average_backward(
 def regular(sizes: Shape, counts: Shape) -> Any:
     """The windows of an adaptive average, where all are alike."""
     if 0 in counts or any(size % count for size, count in zip(sizes, counts)):
-        raise Unlowered("adaptive windows of several sizes")
+        raise Unlowered("adaptive pooling whose windows differ in size")
     taps = tuple([size // count for size, count in zip(sizes, counts)])
     return taps, taps, (0,) * len(taps)
 

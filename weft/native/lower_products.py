@@ -98,7 +98,7 @@ def matrix(value: Definition, operands: list[Definition]) -> Matrix:
             return Matrix(number_of(base, operands), offset, False, max(down, columns, 1), batch)
         if (down == 1 or rows == 1) and (right >= max(rows, 1) or columns == 1):
             return Matrix(number_of(base, operands), offset, True, max(right, rows, 1), batch)
-    raise Unlowered("matrices that lie in no order")
+    raise Unlowered("a matrix whose strides BLAS does not take")
 
 
 def copy_of(value: Definition) -> Memory:
@@ -134,7 +134,7 @@ def joined(shape: Shape, strides: Shape) -> int | None:
 def product(left: Definition, right: Definition, name: str) -> Definition:
     """The product of two batches of matrices; the batches broadcast."""
     if left.type != right.type or left.type not in FUNCTIONS or not function(left.type)[0]:
-        raise Unlowered(f"products of {left.type} and {right.type}")
+        raise Unlowered(f"a matrix product of {left.type} and {right.type}")
     rows, depth = left.shape[-2:]
     columns = right.shape[-1]
     batch = batch_shape(left.shape[:-2], right.shape[:-2])
@@ -179,7 +179,7 @@ def _mm(_lowering: Lowering, left: Definition, right: Definition, *_: Any) -> De
 @rule("nn.functional.linear")
 def _linear(_lowering: Lowering, x: Definition, weight: Definition, bias: Any) -> Definition:
     if len(weight.shape) != 2 or not x.shape:
-        raise Unlowered("linear of vectors")
+        raise Unlowered("linear with a weight that is no matrix, or of a scalar")
     flat = reshaped(x, (prod(x.shape[:-1]), x.shape[-1]))
     made = product(flat, permuted(weight, (1, 0)), "linear")
     if bias is not None:
@@ -191,13 +191,13 @@ def _linear(_lowering: Lowering, x: Definition, weight: Definition, bias: Any) -
 def added(total: Definition, made: Definition, beta: Any, alpha: Any) -> Definition:
     """`beta * total + alpha * made`; where beta is 0, what `total` holds does not count."""
     if isinstance(beta, Definition) or isinstance(alpha, Definition):
-        raise Unlowered("factors that only running tells")
+        raise Unlowered("alpha or beta known only at run time")
     if alpha != 1:
         made = each(lambda b, v: b.mul(v, b.like(alpha, v)), made, name="alpha")
     if beta == 0:
         return made
     if total.type != made.type:
-        raise Unlowered(f"products of {made.type} and {total.type}")
+        raise Unlowered(f"a product of {made.type} that is added to {total.type}")
     if beta == 1:
         return each(lambda b, v, t: b.add(v, t), made, broadcast(total, made.shape), name="add")
     return each(
@@ -241,7 +241,7 @@ def _addmv(
 @rule("dot")
 def _dot(_lowering: Lowering, left: Definition, right: Definition) -> Definition:
     if left.type != right.type or left.type not in FLOATS or not left.size:
-        raise Unlowered(f"a product of {left.type} and {right.type}")
+        raise Unlowered(f"a vector product of {left.type} and {right.type}, or of no elements")
     parts = each(lambda b, x, y: b.mul(x, y), left, right, name="dot")
     return folded("sum", parts, (0,), False, "dot")
 
@@ -251,6 +251,6 @@ def _addr(
     _lowering: Lowering, total: Definition, left: Definition, right: Definition, beta: Any, alpha: Any
 ) -> Definition:
     if left.type != right.type or left.type not in FLOATS or not left.size or not right.size:
-        raise Unlowered(f"a product of {left.type} and {right.type}")
+        raise Unlowered(f"a vector product of {left.type} and {right.type}, or of no elements")
     column = reshaped(left, (left.size, 1))
     return added(total, each(lambda b, x, y: b.mul(x, y), column, right, name="addr"), beta, alpha)

@@ -116,7 +116,7 @@ class Formulas:
 def bits_of(type_: str) -> int:
     """How many bits a floating number takes."""
     if type_ not in FLOATS:
-        raise Unlowered(f"random numbers of type {type_}")
+        raise Unlowered(f"random numbers of dtype {type_}")
     return 32 if type_ == "f32" else 64
 
 
@@ -132,7 +132,7 @@ def mapped(drawn: Drawn, shape: Shape, type_: str, bits: int, formula: Any, name
 def without_halves(drawn: Drawn) -> None:
     """Refuses halves that are not float32 numbers, rounded."""
     if as_dtype(drawn.dtype) in HALVES:
-        raise Unlowered(f"random numbers of type {drawn.dtype}")
+        raise Unlowered(f"random numbers of dtype {drawn.dtype}")
 
 
 # -- continuous draws ----------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def standard_normal(drawn: Drawn, shape: Shape, type_: str) -> Definition:
 def normal(drawn: Drawn, shape: Shape, type_: str, mean: Any, std: Any) -> Definition:
     """With numbers that are known, or told by running: eager multiplies and adds unless by 1 and 0."""
     if isinstance(mean, complex):
-        raise Unlowered("complex numbers")
+        raise Unlowered("normal numbers with a complex mean")
     base = standard_normal(drawn, shape, type_)
     if std == 1 and mean == 0:
         return base
@@ -225,7 +225,7 @@ def _normal(lowering: Lowering, mean: Any, std: Any, _size: Any, drawn: Any, *_:
     if all(isinstance(value, Number) for value in tensors):
         return normal(drawn, shape, type_, mean, std)
     if any(value.type != type_ for value in tensors):
-        raise Unlowered("normal numbers of several types")
+        raise Unlowered("normal numbers whose mean and std differ in dtype")
     without_halves(drawn)
     if isinstance(std, Definition):
         bad = made(lambda b, v, _p: b.not_(b.ge(v[0], b.like(0, v[0]))), std.shape, "b1", [std], "negative")
@@ -266,7 +266,7 @@ def integers(drawn: Drawn, shape: Shape, type_: str, low: int, high: int) -> Def
     without_halves(drawn)
     digits = as_dtype(drawn.dtype).digits
     if digits and max(abs(low), abs(high - 1)) > 2**digits:
-        raise Unlowered("integers of which eager calls warn")
+        raise Unlowered("random integers that the dtype cannot represent exactly")
     between = "u64" if type_ == "u64" else "i64"
 
     def formula(b: Builder, f: Formulas, word: Value) -> Value:

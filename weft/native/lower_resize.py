@@ -83,7 +83,7 @@ def resampled(x: Definition, tables: list[Any], name: str) -> Definition:
     lead = len(x.shape) - len(tables)
     have, want = x.shape[lead:], [table.counts.size for table in tables]
     if 0 in want:
-        raise Unlowered("resizing to nothing")
+        raise Unlowered("interpolation to an empty size")
     order = sorted(range(len(tables)), key=lambda axis: (want[axis] / max(have[axis], 1), -axis))
     for axis in order:
         lists = lists_of(tables[axis])
@@ -110,7 +110,7 @@ def _upsample_backward(
     size = tuple(size)
     lead = len(g.shape) - len(size)
     if mode == "area":
-        raise Unlowered("areas")
+        raise Unlowered("the gradient of interpolation with mode area")
     tables = resize._tables(TYPES[g.type], size, g.shape[lead:], mode, align, scales, antialias)
     return resampled(g, [table[1] for table in tables], "upsample_backward")
 
@@ -147,7 +147,7 @@ def adaptive_rule(axes: int) -> Callable[..., Any]:
         counts = tuple(adaptive_size("adaptive_avg_pool", axes, size, x.shape))
         lead = len(x.shape) - axes
         if 0 in counts:
-            raise Unlowered("averages of nothing")
+            raise Unlowered("adaptive average pooling to an empty size")
         if all_alike(x.shape[lead:], counts):
             shape = (*x.shape[:lead], *counts)
             return averaged(x, shape, regular(x.shape[lead:], counts), True, None, axes)

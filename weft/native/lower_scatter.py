@@ -58,7 +58,7 @@ def scattered(
     """`base` with rows of `values` put (or added) where `places` say, in elements from its beginning."""
     type_ = base.type
     if type_ not in scatter_text.TYPES:
-        raise Unlowered(f"scattering {type_}")
+        raise Unlowered(f"scatter of dtype {type_}")
     blocks, single = blocks_of(columns, type_)
     text = scatter_text.scatter(type_, kind, host()[2], single)
     operands = [base, places, cast(values, type_)]
@@ -128,7 +128,7 @@ def _scatter_reduce(
 ) -> Definition:
     kind = {"sum": "add", "prod": "prod", "amax": "max", "amin": "min"}.get(reduce)
     if kind is None or not own:
-        raise Unlowered("means that are scattered, or without what was there")
+        raise Unlowered("scatter_reduce by mean, or with include_self=False")
     return along(lowering, kind, x, dim, index, source, "scatter_reduce")
 
 
@@ -203,7 +203,7 @@ def _embedding_backward(
     shape, type_ = result_of(lowering)
     not_empty(g, index)
     if by_frequency:
-        raise Unlowered("gradients by frequency")
+        raise Unlowered("the gradient of an embedding with scale_grad_by_freq")
     at = checked(lowering, reshaped(index, (index.size,)), 0, count)
     width = shape[-1]
     places = point(lambda b, v, _: b.mul(v[0], b.const(width, "i64")), at.shape, "i64", (at,), "rows", 2)
@@ -227,7 +227,7 @@ def put(
 ) -> Definition:
     """Values where tensors of ints say."""
     if not dims or any(not isinstance(each, Definition) or each.type == "b1" for each in indices):
-        raise Unlowered("indices that are masks, or none")
+        raise Unlowered("indices that are boolean masks, or no indices")
     not_empty(x, values, *indices)
     joint = tuple(np.broadcast_shapes(*[each.shape for each in indices]))
     together = dims[-1] - dims[0] + 1 == len(dims)
@@ -291,7 +291,7 @@ def gathered_back(lowering: Lowering, g: Definition, forward: Any) -> Definition
     shape, type_ = result_of(lowering)
     not_empty(g)
     if max(prod(shape), g.size) > TABULATED:
-        raise Unlowered("a table of too many places")
+        raise Unlowered("an index table that would be too large")
     numbers = np.asarray(forward(np.arange(1, prod(shape) + 1).reshape(shape))).reshape(-1) - 1
     at = table(numbers)
     places = point(lambda b, v, _: b.max(v[0], b.const(0, "i64")), at.shape, "i64", (at,), "places", 1)
@@ -306,7 +306,7 @@ def gathered_back(lowering: Lowering, g: Definition, forward: Any) -> Definition
 def _border_backward(lowering: Lowering, g: Definition, _shape: Any, pad: Any, mode: str) -> Definition:
     words = {"replicate": "replication", "reflect": "reflection", "circular": "circular"}
     if mode not in words:
-        raise Unlowered(f"a border of mode {mode}")
+        raise Unlowered(f"the gradient of padding with mode {mode}")
     op = REGISTRY[f"{words[mode]}_pad{len(tuple(pad)) // 2}d"]
     assert op.kernel is not None
     kernel = op.kernel
@@ -317,7 +317,7 @@ def _border_backward(lowering: Lowering, g: Definition, _shape: Any, pad: Any, m
 def running(lowering: Lowering, kind: str, operands: list[Definition], dim: int, name: str) -> Definition:
     x = operands[0]
     if x.type not in scatter_text.TYPES or not x.size:
-        raise Unlowered(f"running folds of {x.type}")
+        raise Unlowered(f"a cumulative op of dtype {x.type} or of an empty tensor")
     axis = wrap_dim(dim, len(x.shape))
     outer, length, columns = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
     blocks, single = blocks_of(columns, x.type)

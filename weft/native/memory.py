@@ -150,7 +150,7 @@ class Blocks:
         return Block(room)
 
     def give(self, block: Block) -> None:
-        """Gives a block back, which nobody may use from now on."""
+        """Returns a block, which must not be used any more."""
         waiting = self.free.setdefault(block.room, [])
         if len(waiting) >= self.MOST:
             return
@@ -168,7 +168,7 @@ class Blocks:
 
 
 def room_for(size: int) -> int:
-    """How large a block for so many bytes is: a power of two; pages that nobody touches cost nothing."""
+    """The size of a block for so many bytes: a power of two; untouched pages cost nothing."""
     return 1 << max(size - 1, 1023).bit_length()
 
 

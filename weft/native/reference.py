@@ -206,7 +206,7 @@ class Reading(Lowering):
             if id(each) not in known:
                 known.add(id(each))
                 if isinstance(each, Direct) and each.name not in DIRECT:
-                    raise Unlowered(f"{op.name}: a function that cannot be read")
+                    raise Unlowered(f"{op.name}: a native function that the reference backend does not have")
                 waiting += operands_of(each)
         return made
 

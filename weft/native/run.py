@@ -290,7 +290,7 @@ class Executable(Program):
                 known.update({each: (run, number) for number, each in enumerate(run)})
             whole, start = known[run[0]]
             if whole[start : start + len(run)] != run or not inside.keys() >= set(run):
-                raise NotImplementedError("values that would lie in two stacks")
+                raise NotImplementedError("a value that would be part of two stacked buffers")
         return runs, alike
 
     def views(self, inside: dict[int, Definition]) -> list[tuple[int, tuple[int, ...], Any, int]]:

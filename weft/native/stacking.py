@@ -1,8 +1,8 @@
 """Stacking: a long sum of products with little depth as one product with much of it.
 
 Takes the definitions of a program; makes sums of products (the gradient of a weight that a recurrent network
-uses at every step) one product of matrices that lie one behind the other. One idea: whoever plans memory can
-put values that have been computed apart side by side, so that they are one matrix, and nothing is copied.
+uses at every step) one product of matrices that lie one behind the other. One idea: the memory plan can place
+values that are computed apart side by side, so that they are one matrix and nothing is copied.
 
 # Note [Stacks]
     a sum of products       a chain: each product is added to the one before (see `weft.native.summing`)

@@ -59,7 +59,7 @@ FACTS: Final = ("size", "inputs", "multiplies", "work", "splits", "givens", "are
 
 
 class Unkept(Exception):
-    """This has no text that says all of it."""
+    """This cannot be serialised."""
 
 
 # -- keys ----------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class GraphText:
         if node.op == "placeholder":
             return "placeholder"
         if "writes" in node.meta or "effect" in node.meta:
-            raise Unkept(f"{node.name} has effects of its own")
+            raise Unkept(f"{node.name} has side effects")
         known = self.known(node.meta.get("val"))
         if node.op == "get_attr":
             return f"constant {self.constant(node.target)}"
@@ -219,7 +219,7 @@ def key_of_program(graph_module: Any, arrays: Sequence[Any]) -> str | None:
     except (Unkept, OSError) as error:
         let_through(error)
         reason = str(error)
-        log("cache", lambda: f"a program is not kept: {reason}")
+        log("cache", lambda: f"a program is not cached: {reason}")
         return None
 
 
@@ -227,7 +227,7 @@ def key_of_program(graph_module: Any, arrays: Sequence[Any]) -> str | None:
 def type_text(kind: np.dtype[Any]) -> str:
     """The name of a dtype, which says all of it."""
     if kind.hasobject or np.dtype(kind.name) != kind:
-        raise Unkept(f"numbers of type {kind}")
+        raise Unkept(f"dtype {kind}")
     return kind.name
 
 
@@ -251,7 +251,7 @@ def content_of(program: Program) -> bytes | None:
             blobs.append(np.ascontiguousarray(value).tobytes())
             return [list(value.shape), type_text(value.dtype), len(blobs[-1])]
         if type(value) not in PLAIN or isinstance(value, (complex, type(...))):
-            raise Unkept("an output that is an object")
+            raise Unkept("an output that is a Python object")
         return value
 
     facts = {name: getattr(program, name) for name in FACTS}

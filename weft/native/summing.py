@@ -1,8 +1,8 @@
-"""Sums of products: a product is added to another one by BLAS itself.
+"""Accumulating products: BLAS adds a product to another one (beta = 1), so no sum is computed.
 
-Takes the definitions of a program; gives them with each sum of two products (the gradient of a weight that
-is used again and again is a long one) as one product that is computed onto the other. One idea: BLAS adds to
-what is there for nothing, while a sum of its own reads everything again.
+Takes the definitions of a program; gives them with each sum of two products (the gradient of a weight that is
+used many times is a long one) as one product that is computed onto the other. One idea: BLAS accumulates at
+no cost, while a separate sum reads both operands again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Definitions: what each value of a graph is, as a function of where one looks at it.
+"""Definitions: each value of a graph as an index expression, its element at index i.
 
 Takes shapes, types and other definitions; gives a graph of definitions between the ops of a program and its
 kernels. One idea: a view is an index map and a pointwise op a scalar body, so whatever is not kept in memory

@@ -126,7 +126,7 @@ def _improve(improve: Callable[[], None]) -> None:
         improve()
     except Exception as error:  # drafts are right, too
         reason = f"{type(error).__name__}: {error}"
-        log("cache", lambda: f"a draft stays: {reason}")
+        log("cache", lambda: f"a draft is not recompiled at level 2: {reason}")
 
 
 def wait() -> None:
@@ -222,7 +222,7 @@ _held: Final[dict[int, Any]] = {}
 
 
 def _before_fork() -> None:
-    """Nobody is in LLVM while a process is copied: in the child, nobody would ever leave it."""
+    """No thread is inside LLVM during a fork: in the child, its locks would never be released."""
     _stop()
     lock = _lock_of_llvm()
     if lock is not None and lock.acquire(timeout=PATIENCE):

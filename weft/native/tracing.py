@@ -1,8 +1,8 @@
-"""Tracing: where numbers that are none come from.
+"""NaN tracing: which step first produces NaN or an infinity.
 
-Takes a graph; gives programs that are run step by step, and warn, in each call, of the first step that makes
-NaN or an infinity of numbers that are neither, with the user's lines. One idea: what a step reads and
-writes is looked at before and after it, so the fault lies with it and with nobody else.
+Takes a graph; gives programs that run step by step and warn, in each call, of the first step that makes NaN
+or an infinity from operands that have none, with the user's lines. One idea: the operands of each step are
+checked before it and its results after it, so the step that is named is the one at fault.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def faults(stepping: Stepping) -> list[Fault]:
 
 
 class Traced(Executable):
-    """A program that says where numbers that are none come from."""
+    """A program that reports the first step producing NaN or an infinity."""
 
     def make_frame(self) -> Any:
         """There is no way around `__call__`."""

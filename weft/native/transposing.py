@@ -1,4 +1,4 @@
-"""Transposing: the second matrix of a product, laid out as BLAS likes it.
+"""Transposing: the second matrix of a product, copied into the layout that is fastest for BLAS.
 
 Takes the products of a program; gives those whose second matrix lies transposed (every `linear`) a copy of
 it, one for all products that read it. One idea: BLAS rearranges such a matrix for every call, at half the

@@ -1,8 +1,8 @@
-"""Turning: products that are only looked at transposed are computed transposed.
+"""Turning: matrix products whose readers all transpose them are computed transposed.
 
 Takes the definitions of a program; makes products whose readers all see them with rows and columns exchanged
 the product of the other matrices: `(a @ b).T` is `b.T @ a.T`. One idea: a transposed matrix costs a product
-nothing, or a copy of what may be there long before, while whoever reads one reads across lines of memory.
+nothing, or one early copy, while a transposed read of the result has a stride of a whole row.
 """
 
 from __future__ import annotations

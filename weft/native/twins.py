@@ -1,4 +1,4 @@
-"""Twins: definitions that are equal become one.
+"""Twins: common subexpression elimination of definitions.
 
 Takes definitions in order, each behind what it is made of; makes readers of twins read one. One idea:
 a pointwise definition is what its function's code is, with what that has enclosed, so two that were made by

@@ -106,7 +106,7 @@ class Indices:
         for size, place in zip(shape, found):  # an index past its axis would belong to the next one
             most = place[0] + sum(f * (n - 1) for f, n in zip(place[1:], self.sizes) if f > 0)
             if most >= size > 1:
-                raise Keep(value, "a reshape of a part")
+                raise Keep(value, "a reshape of a slice")
         return tuple(map(tuple, found))
 
     def axis_of(self, value: Definition, shape: Shape, strides: Shape, loop: int, factor: int) -> int:
@@ -123,7 +123,7 @@ class Indices:
             if upper % factor or self.sizes[loop] % (upper // factor):
                 break
             raise Cut(loop, upper // factor)  # the loop runs over more than this axis
-        raise Keep(value, "a reshape that cuts across axes")
+        raise Keep(value, "a reshape that mixes dimensions")
 
 
 class Inlining:
@@ -169,7 +169,7 @@ class Inlining:
         """The element of a definition by its number in row-major order."""
         try:
             if any(factor < 0 for factor in linear[1:]):
-                raise Keep(base, "a reshape of something that is walked backwards")
+                raise Keep(base, "a reshape of a tensor that is read backwards")
             return self.value(base, self.indices.apart(base, base.shape, linear))
         except Keep as keep:
             in_memory = isinstance(base, (Given, Opaque, Fold)) or self.is_kept(base)
@@ -184,7 +184,7 @@ class Inlining:
         base = given.base
         self.found(self.builder, base, ())  # refuses what this kernel computes
         if not (isinstance(base, (Given, Opaque)) or self.is_kept(base)):
-            raise Keep(base, "elements that are read anywhere")
+            raise Keep(base, "its elements are gathered by index")
         total = [given.offset, *[0] * len(self.indices.sizes)]
         for step, place in zip(given.moves, places):
             total = [a + step * b for a, b in zip(total, place)]

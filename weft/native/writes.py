@@ -133,13 +133,13 @@ def may_write(step: Any, value: Definition, target: Given) -> str:
     if is_python(step):
         return "Python computes it"
     if not lies_alike(value, target):
-        return "the input lies otherwise"
+        return "the input has other strides"
     if isinstance(step, Product) and step.onto is not None:
-        return "it is added to another value"
+        return "the product accumulates into another value"
     if any(isinstance(each, Part) for each in reads_of(step)):
-        return "its parts are computed one after the other"
+        return "its parts are computed by several steps"
     if not isinstance(step, Built):
-        return "it is made of the input" if any(each is target for each in step.operands) else ""
+        return "it is computed from the input" if any(each is target for each in step.operands) else ""
     kernel = step.kernel
     here = next(
         i for i, load in enumerate(step.operands) if load.value is value and kernel.accesses[i].written
@@ -149,12 +149,12 @@ def may_write(step: Any, value: Definition, target: Given) -> str:
         return ""
     phases = [n for n, p in enumerate(kernel.phases) if any(store.access == here for store in p.stores)]
     if len(phases) != 1:
-        return "it is no element's value"
+        return "it is not stored once per element"
     own = step.operands[here]
     for number in same:
         load = step.operands[number]
         if (load.offset, load.strides) != (own.offset, own.strides):
-            return "the input is read at other places"
+            return "the input is read at other indices"
     later = kernel.phases[phases[0] + 1 :]
     bodies = [
         kernel.phases[phases[0]].after,
@@ -234,7 +234,7 @@ def ordered(steps: Sequence[Any], written: Sequence[tuple[Definition, Given]]) -
     for value, target in written:
         reason = may_write(made[id(value)], value, target)
         if not reason and ordering.writer[id(value)] in ordering.failing:
-            reason = "something that may fail needs it"
+            reason = "a step that may raise depends on it"
         (copied if reason else direct)[id(value)] = value, target
         if reason:
             found.reasons.append(f"{value.name}: copied to {target.name}, since {reason}")
@@ -243,7 +243,7 @@ def ordered(steps: Sequence[Any], written: Sequence[tuple[Definition, Given]]) -
         if isinstance(order, list):
             break
         value, target = copied[order] = direct.pop(order)
-        found.reasons.append(f"{value.name}: copied to {target.name}, since something must come after it")
+        found.reasons.append(f"{value.name}: copied to {target.name}, since a later step reads the input")
     found.steps = [steps[number] for number in order]
     for value, target in copied.values():
         copy = copy_of(as_seen(value), target.strides)
