@@ -150,7 +150,7 @@ def test_damaged_files_are_refused(name, change):
 
 
 def test_other_files_are_refused(tmp_path):
-    with pytest.raises(FileFormatError, match="no scripted program"):
+    with pytest.raises(FileFormatError, match="not a scripted program"):
         weft.jit.load(io.BytesIO(b"nothing of the kind"))
     content = saved(weft.jit.script(inner))
     with pytest.raises(FileFormatError):

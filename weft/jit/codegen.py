@@ -495,7 +495,7 @@ UNFREED = ("prim::Constant", "prim::Loop", "prim::If", "prim::With")
 
 
 def last_uses(block: Block) -> dict[Node, list[Value]]:
-    """For each node, the tensors made in this block that nobody reads behind it."""
+    """For each node, the tensors made in this block that are dead after it."""
     made = {
         value: node for node in block.nodes_ for value in node.results
         if value.kind == TENSOR and node.operator not in UNFREED

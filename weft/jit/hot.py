@@ -44,7 +44,7 @@ UNFIT = frozenset(
 
 
 def is_plain(node: Node, name: str) -> bool:
-    """Sizes of tensors, and arithmetic on numbers: nothing that is worth compiling, but in nobody's way."""
+    """Sizes of tensors and arithmetic on numbers: not worth compiling, but no obstacle."""
     if node.words or len(node.results) != 1:
         return False
     given, made = [value.kind for value in node.arguments], node.results[0].kind
@@ -137,12 +137,12 @@ def modes_of() -> Any:
 
 
 class Unsettled(Exception):
-    """Something of which it cannot be told what compiled code would be made for."""
+    """A value for which compiled code has no key."""
 
 
 class Compiled:
     """A graph without branches, compiled for the first layouts of its arguments. It runs uncompiled for
-    others: compiling makes calls wait, and who has many layouts would wait again and again.
+    others: compiling delays a call, and with many layouts every call would be delayed.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -202,14 +202,14 @@ class Turns:
         self.many = max(2, min(64, NODES // max(1, loop.size)))
 
     def turns(self, count: int) -> int:
-        """How many turns are taken at once: few that leave no rest, rather than more."""
+        """The unroll factor: a divisor of the trip count, if there is one that is large enough."""
         if count <= self.many:
             return count
         exact = next((k for k in range(self.many, 1, -1) if count % k == 0), 0)
         return exact if 2 * exact >= self.many else self.many
 
     def steps(self, count: int) -> list[int]:
-        """How many turns may be taken at once, of so many: the best first."""
+        """The unroll factors that are compiled, the best for this trip count first."""
         wanted = self.turns(count)
         if wanted > 1 and wanted not in self.functions and len(self.functions) < MOST_LAYOUTS:
             with self.lock:  # a function that was asked stays in its place

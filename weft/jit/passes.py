@@ -1,4 +1,4 @@
-"""Passes over graphs: calls put in place, what nobody reads left out.
+"""Passes over graphs: inlining of calls, dead code elimination.
 
 Takes graphs; gives new ones. One idea: a pass copies the graph and changes the copy, so that what users look
 at stays as it was read.
@@ -126,12 +126,12 @@ def replace_values(graph: Graph, known: dict[Value, Value]) -> None:
 
 
 def is_pure(node: Node) -> bool:
-    """Whether a node may be left out if nobody reads its results."""
+    """Whether a node may be removed if its results are unused."""
     return node.operator in PURE and not node.blocks_
 
 
 def drop_unread(graph: Graph) -> None:
-    """Leaves out constants, tuples and the like that nobody reads."""
+    """Removes unused constants, tuples and the like."""
     while True:
         read: set[Value] = set()
         for node in graph.walk():

@@ -208,14 +208,14 @@ class Archive:
         try:
             self.zip = zipfile.ZipFile(f if hasattr(f, "read") else os.fspath(f))
         except zipfile.BadZipFile as error:
-            raise FileFormatError(f"the file is no scripted program: {error}") from error
+            raise FileFormatError(f"the file is not a scripted program: {error}") from error
         self.facts = self.json("facts.json")
         good = isinstance(self.facts, dict) and self.facts.get("format") == FORMAT
-        require(good, "the file is no scripted program of Weft")
+        require(good, "the file is not a scripted program of Weft")
         version = self.facts.get("version")
         require(
             isinstance(version, int) and 1 <= version <= VERSION,
-            f"the file is of version {version}, this Weft reads versions up to {VERSION}",
+            f"the file has version {version}; this Weft reads versions up to {VERSION}",
         )
         self.tensors = safetensors.load(self.read("tensors.safetensors"))
         self.sources = [
@@ -250,14 +250,14 @@ class Archive:
             raise FileFormatError(f"the file's {name} is damaged: {error}") from error
 
     def class_of(self, number: int) -> Loaded:
-        require(0 <= number < len(self.classes), "the file names a class that it has not")
+        require(0 <= number < len(self.classes), "the file refers to a class that it does not contain")
         return self.classes[number]
 
     def decode(self, value: Any) -> Any:
         return decode(value, self.tensors, root(), self.class_of)
 
     def place(self, number: int, line: int, column: int, end_line: int, end_column: int) -> Any:
-        require(number < len(self.sources), "the file names a source that it has not")
+        require(number < len(self.sources), "the file refers to a source that it does not contain")
         return Range(self.sources[number], line, column, end_line, end_column)
 
     # -- functions -----------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ class Archive:
             count = len(function.made.block.parameters) - (function.receiver is not None)
             require(
                 count == len(function.schema.arguments),
-                "a graph in the file takes other arguments than it says",
+                "a graph in the file takes other arguments than its schema declares",
             )
 
     def finish(self, node: Node) -> None:
@@ -293,7 +293,7 @@ class Archive:
             number = node.attributes.pop("_callee", -1)
             require(
                 isinstance(number, int) and 0 <= number < len(self.functions),
-                "the file calls what it has not",
+                "the file calls a function that it does not contain",
             )
             node.target = self.functions[number]
         elif operator == "prim::PythonOp":
@@ -317,18 +317,16 @@ class Archive:
                 or name in ("min", "max", "abs")
             )
             if not known or operator in ("prim::DifferentiableGraph", "prim::CompiledGraph"):
-                raise UnsafeFileError(f"the file asks for {operator}, which there is not")
+                raise UnsafeFileError(f"the file asks for the unknown operator {operator}")
         elif space == "aten":
             self.check_operator(node, name)
         else:
-            raise UnsafeFileError(f"the file asks for {operator}, which there is not")
+            raise UnsafeFileError(f"the file asks for the unknown operator {operator}")
 
     def check_attribute(self, node: Node) -> None:
         name = node.attributes.get("name")
         if not isinstance(name, str) or name not in self.names:
-            raise UnsafeFileError(
-                f"the file reads an attribute that its modules have not: {str(name)[:80]!r}"
-            )
+            raise UnsafeFileError(f"the file reads an attribute that its modules lack: {str(name)[:80]!r}")
         table = node.attributes.get("_table", "")
         if table not in ("", "_parameters", "_buffers", "_modules"):
             raise UnsafeFileError(f"the file reads an attribute of {str(table)[:80]!r}")
@@ -353,20 +351,20 @@ class Archive:
         if origin not in (*NAMESPACES, "Tensor", "math", "python"):
             raise UnsafeFileError(f"the file asks for an operator of {str(origin)[:80]!r}")
         if name in REFUSED or name.startswith("__") and not plain and name not in INPLACE_NAMES:
-            raise UnsafeFileError(f"the file asks for {name}, which files may not")
+            raise UnsafeFileError(f"the file asks for {name}, which files may not use")
         if plain or name in PLAIN_METHODS:
             return
         function = find_operator(name, origin)
         named: str = home(function) if hasattr(function, "__module__") else ""
         if function is None or not hasattr(function, "op") and not named.startswith("weft"):
-            raise UnsafeFileError(f"the file asks for {name}, which there is not")
+            raise UnsafeFileError(f"the file asks for {name}, which does not exist")
 
     def layer(self, name: Any) -> Any:
         place, _, short = str(name).partition(":")
         module = sys.modules.get(f"weft.nn.modules.{place}")  # all of them are loaded
         found = getattr(module, short, None) if IDENTIFIER.match(short) else None
         if not isinstance(found, type) or not issubclass(found, Module):
-            raise UnsafeFileError(f"the file names a layer that there is not: {str(name)[:80]!r}")
+            raise UnsafeFileError(f"the file names an unknown layer: {str(name)[:80]!r}")
         return found
 
     # -- modules -------------------------------------------------------------------------------------------
@@ -394,7 +392,7 @@ class Archive:
         if facts is None:
             return None
         if "same" in facts:
-            require(facts["same"] in made, "the file shares a module that it has not")
+            require(facts["same"] in made, "the file shares a module that it does not contain")
             return made[facts["same"]]
         cls = self.layer(facts["class"]) if facts["library"] else self.stand_in(str(facts["class"]))
         module = RecursiveScriptModule.__new__(RecursiveScriptModule)
@@ -428,7 +426,7 @@ class Archive:
         for name, number in facts["methods"].items():
             require(
                 isinstance(number, int) and 0 <= number < len(self.functions),
-                "the file names a method it has not",
+                "the file names a method that it does not contain",
             )
             info.methods[name] = self.functions[number]
         if facts["opaque"]:

@@ -123,7 +123,7 @@ class TypeReader:
             return ObjectType(found.cls, found, "class")
         match = re.fullmatch(r"([A-Za-z]+)(\d*)\[(.*)\]", text)
         if match is None:
-            raise FileFormatError(f"the file names a type that there is not: {text[:80]!r}")
+            raise FileFormatError(f"the file names an unknown type: {text[:80]!r}")
         head, number, inner = match.groups()
         parts = [self.read(part, depth + 1) for part in split(inner)]
         return self.generic(head, number, parts, text)
@@ -143,7 +143,7 @@ class TypeReader:
                 len(getattr(cls, "_fields", ())) == len(parts), "a named tuple in the file has other fields"
             )
             return TupleType(parts, cls, cls._fields)
-        raise FileFormatError(f"the file names a type that there is not: {text[:80]!r}")
+        raise FileFormatError(f"the file names an unknown type: {text[:80]!r}")
 
 
 def split(text: str) -> list[str]:
@@ -209,12 +209,12 @@ def decode(value: Any, tensors: dict[str, Any], root: Any, classes: Any = None) 
         return complex(*inner)
     if tag == "$dtype":
         found = getattr(root, str(inner), None)
-        require(isinstance(found, DType), f"the file names a dtype that there is not: {inner!r}")
+        require(isinstance(found, DType), f"the file names an unknown dtype: {inner!r}")
         return found
     if tag == "$layout":
         found = getattr(root, str(inner), None)
         good = type(found).__name__ in ("layout", "memory_format")
-        require(good, f"the file names a layout that there is not: {inner!r}")
+        require(good, f"the file names an unknown layout: {inner!r}")
         return found
     if tag == "$device":
         return Device(str(inner))
@@ -228,7 +228,7 @@ def decode(value: Any, tensors: dict[str, Any], root: Any, classes: Any = None) 
         return Ellipsis
     if tag == "$operator":
         found = find_operator(str(inner[0]), str(inner[1]))
-        require(hasattr(found, "op"), f"the file names an operator that there is not: {str(inner[0])[:40]!r}")
+        require(hasattr(found, "op"), f"the file names an unknown operator: {str(inner[0])[:40]!r}")
         return found
     if tag == "$tuple":
         return tuple([decode(item, tensors, root, classes) for item in inner])
@@ -348,7 +348,7 @@ class Reader:
             self.know(name, value)
 
     def know(self, name: str, value: Value) -> None:
-        require(name not in self.values, f"the file names two values %{name}")
+        require(name not in self.values, f"the file defines two values %{name}")
         value.name = name
         self.values[name] = value
 
@@ -365,7 +365,7 @@ class Reader:
         found = []
         for part in split(text):
             name = part.strip().removeprefix("%")
-            require(name in self.values, f"the file reads a value that it has not made: %{name[:80]}")
+            require(name in self.values, f"the file reads an undefined value: %{name[:80]}")
             found.append(self.values[name])
         return found
 
@@ -431,6 +431,6 @@ class Reader:
                 if not IDENTIFIER.match(word):
                     raise UnsafeFileError(f"the file names an argument {word[:80]!r}")
                 words.append(word)
-            require(mark or not words, "an argument in the file stands behind those by keyword")
+            require(mark or not words, "a positional argument in the file follows a keyword argument")
             values += self.read_values(name)
         return values, tuple(words)

@@ -117,7 +117,7 @@ class Rewriter:
         if node.target is operator.getitem:
             owner, index = self.argument(node.args[0]), node.args[1]
             if owner.kind == TENSOR:
-                raise RuntimeError("a traced function indexes in a way that traces do not keep")
+                raise RuntimeError("a traced function indexes in a way that traces do not record")
             place = self.argument(index)
             name = "prim::TupleIndex" if isinstance(owner.kind, TupleType) else "aten::__getitem__"
             return self.emit(name, [owner, place], kind)
@@ -130,7 +130,7 @@ class Rewriter:
             )
         op = target if isinstance(target, Op) else getattr(target, "op", None)
         if op is None:
-            raise RuntimeError(f"Tried to trace a call of {target}, which is no operator")
+            raise RuntimeError(f"Tried to trace a call of {target}, which is not an operator")
         if op.name.startswith("basic_") and isinstance(node.args[1], tuple) and not node.kwargs:
             return self.indexed(node)
         written = not isinstance(target, Op) and target.__name__.endswith("_") and not op.name.endswith("_")
@@ -269,7 +269,7 @@ def property_name(function: Any) -> str:
     for name in dir(Tensor):
         if inspect.getattr_static(Tensor, name) is function.__self__:
             return name
-    raise RuntimeError("a traced function reads an attribute that traces do not keep")
+    raise RuntimeError("a traced function reads an attribute that traces do not record")
 
 
 def common(kinds: list[Type]) -> Type:

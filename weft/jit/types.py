@@ -225,7 +225,7 @@ FUNCTION: Final = Type("Function")
 
 
 class InferredTensor(Type):
-    """A tensor whose type nobody wrote; the same as a tensor but in messages."""
+    """A tensor without a type annotation; the same as a tensor but in messages."""
 
     __slots__ = ()
 
