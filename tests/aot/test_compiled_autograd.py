@@ -471,7 +471,7 @@ def test_checkpointed_code() -> None:
         weft.utils.checkpoint.checkpoint(lambda v: v.exp().sin(), x, use_reentrant=False).sum().backward()
         yield x.grad
 
-    native(program, "saved tensors in the hands of the library's own hooks")
+    native(program, "saved tensors that the library's own hooks have packed")
 
 
 def test_anomaly_detection() -> None:

@@ -136,8 +136,8 @@ def reasons(joint):
 def test_what_is_not_kept_and_why():
     joint = joint_of(spread, floats(1))
     found = reasons(joint)
-    assert found["primals_1"] == "in the user's hands, and not kept by eager code"
-    assert found["expand"] == "a view: it would keep all of its base"
+    assert found["primals_1"] == "the user has it and may write it, and eager code does not save it"
+    assert found["expand"] == "a view: it would keep all of its base alive"
     assert found["exp"] is None and names_kept(joint) == ["exp"]
 
 
@@ -149,7 +149,7 @@ def test_of_several_results_each_is_kept_for_itself():
     joint = joint_of(function, floats(3, 3))
     found = reasons(joint)
     several = [n for n in joint.forward if isinstance(n.meta.get("val"), (tuple, list))]
-    assert several and {found[node.name] for node in several} == {"several results: each is kept for itself"}
+    assert several and {found[node.name] for node in several} == {"several results: each is saved by itself"}
     assert not {node.name for node in several} & set(names_kept(joint))
 
 
@@ -164,5 +164,7 @@ def test_a_view_does_not_keep_its_base():
         return (x @ w)[0].sin().sum()
 
     joint = joint_of(function, floats(64, 2), floats(2, 64))
-    views = [n for n, reason in reasons(joint).items() if reason == "a view: it would keep all of its base"]
+    views = [
+        n for n, reason in reasons(joint).items() if reason == "a view: it would keep all of its base alive"
+    ]
     assert views and not set(views) & set(names_kept(joint))

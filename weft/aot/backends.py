@@ -23,7 +23,7 @@ from weft.graph.text import READS_GRAPH
 
 
 def as_it_is(graph_module: Any, _example_inputs: list[Any]) -> Callable[..., Any]:
-    """Runs a graph's ops one by one, those in place that may be."""
+    """Runs a graph op by op, in place where that is allowed."""
     return boxed(in_blocks(in_place(graph_module)))
 
 

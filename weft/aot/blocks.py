@@ -131,7 +131,7 @@ class _Maker:
             self.copies[node] = self.graph.node_copy(node, self.copies.__getitem__)
 
     def close(self) -> None:
-        """Ends the row: as one call if that can be, else as it was."""
+        """Ends the row: as one call where that is possible, else unchanged."""
         row, self.row = self.row, None
         assert row is not None
         outer = row.outer()

@@ -1,4 +1,4 @@
-"""Conditions: what a trace came to rely upon of the floats among its inputs.
+"""Conditions: what a trace has assumed about the floats among its inputs.
 
 Takes the facts that symbolic numbers have noted while a graph was traced; gives a test of later inputs. One
 idea: a graph that asked whether a float is positive serves every positive one, so the answer belongs to the
@@ -30,11 +30,11 @@ class Conditions:
 
     @property
     def inputs(self) -> frozenset[int]:
-        """Those that anything was asked of."""
+        """The inputs that some condition reads."""
         return frozenset(self.places.values())
 
     def hold(self, values: Sequence[Any]) -> bool:
-        """Whether these inputs take the way that was traced."""
+        """Whether all conditions hold for these inputs, so that the trace is valid for them."""
         if not self.facts:
             return True
         if self._test is None:

@@ -51,10 +51,10 @@ class Root:
         self.writes = 0
         self.places: list[Place] = []
         self.source: Root | None = None
-        """What this may share memory with, which only running can tell."""
+        """What this may alias, which is known only at run time."""
 
     def loose(self) -> bool:
-        """Whether a write here may be seen elsewhere, or one elsewhere be seen here."""
+        """Whether this memory may alias other memory."""
         return self.source is not None or any(place.shared for place in self.places)
 
 
@@ -163,7 +163,7 @@ class FunctionalRecorder(OpRecorder):
             self.put(value, made)
             return made
         if found is not None:
-            raise Break("tensor-metadata-write", "a tensor that moved to other memory")
+            raise Break("tensor-metadata-write", "a tensor whose storage was replaced")
         real = self._reals.get(id(value))
         if real is not None:
             made_root = self.new_root(value, self.on_input(real))
@@ -228,14 +228,14 @@ class FunctionalRecorder(OpRecorder):
         return node
 
     def node_of_reader(self, step: Step, parent: Node, place: Place) -> Node:
-        """A view by strides, as a gather."""
+        """`as_strided`, as a gather."""
         assert place.parent is not None
         value = bare(place.parent.tensor)
         root = self.new_root(value, parent)
         made = self.within(READERS[step.op], (value, *step.rest), {})
         node: Node = self.node(made)
         if node is self.root_node(root):
-            raise Break("unsupported", "a view by strides that is all of its base")
+            raise Break("unsupported", "as_strided that covers all of its base")
         node.meta[LIES] = tuple(step.rest[1])
         return node
 
@@ -268,7 +268,7 @@ class FunctionalRecorder(OpRecorder):
         return super().record(func, args, kwargs, form)
 
     def record_view(self, op: Op, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A view: no node until somebody reads it."""
+        """A view: no node until it is read."""
         given, given_kwargs = self.faked(args), self.faked(kwargs)
         if any(map(self._is_wrapped, given)):
             return super().record(func, args, kwargs, ("call_function", op, False))
@@ -291,8 +291,8 @@ class FunctionalRecorder(OpRecorder):
         return result
 
     def root_of_loose_view(self, op: Op, result: Any, parent: Place, rest: tuple[Any, ...]) -> None:
-        """A reshape of unknown strides may copy, and a view of them may raise: each is a value of its own,
-        which nobody may write to.
+        """A reshape of unknown strides may copy, and a view of them may raise: each is a value of its own
+        that must not be written.
         """
         node = self.append(("call_function", op, False), (parent.tensor, rest[0]), {}, bare(result))
         root = self.new_root(result, node)
@@ -375,8 +375,8 @@ class FunctionalRecorder(OpRecorder):
             self.note_array(item)
 
     def _shared(self, item: Any, node: Node, call: Any) -> list[Any]:
-        """The tensors that might share an unknown tensor's memory: of an op's result those that it was given,
-        of what other functions give any.
+        """The tensors that may alias an unknown tensor: of an op's result those that it was given, of what
+        other functions give any.
         """
         if type(item.cell) is not list:
             return []
@@ -526,13 +526,13 @@ def _masked_fill(target: Any, mask: Any, value: Any) -> None:
 
 
 def _check_inside(parent: Place, rest: tuple[Any, ...]) -> None:
-    """A view by strides reaches elements of its base only: others are nobody's here."""
+    """`as_strided` must stay within its base: the graph has no other elements."""
     size, stride, shift = rest[:3]
     array = parent.array
     last = shift + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     inside = array.exact and array.is_contiguous and min(stride, default=0) >= 0 <= shift
     if parent.parent is not None or not inside or last >= array.size:
-        raise Break("unsupported", "a view by strides of a view, or of memory outside a tensor")
+        raise Break("unsupported", "as_strided of a view, or beyond the memory of its base")
 
 
 def _is_cast(step: Step) -> bool:

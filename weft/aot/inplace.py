@@ -1,8 +1,8 @@
-"""Writing in place: graphs of pure ops that may put new elements of inputs where these lie.
+"""Reinplacing: graphs of pure ops that write the new values of inputs into the inputs' own memory.
 
 Takes a forward graph whose `meta["written"]` names the inputs that the program writes, with the outputs that
-are their new values; gives an equal graph in which such values are computed in place wherever nobody can
-tell. One idea: a write may come as soon as nothing behind it can fail, and nothing reads what was there.
+are their new values; gives an equal graph in which such values are computed in place wherever that cannot be
+observed. One idea: a write may come as soon as nothing after it can fail and the overwritten value is dead.
 
 # Note [In place]
     def forward(p, g):                     def forward(p, g):
@@ -38,7 +38,7 @@ def op_of(node: Node) -> Op | None:
 
 
 def shares(node: Node) -> bool:
-    """Whether a node's value may lie in the memory of its first argument."""
+    """Whether a node's value may alias its first argument."""
     source = node.args[0] if node.target is operator.getitem and node.args else node
     op = op_of(source) if isinstance(source, Node) else None
     if op is None:
@@ -47,7 +47,7 @@ def shares(node: Node) -> bool:
 
 
 def aliases(node: Node) -> list[Node]:
-    """The nodes whose values may lie in the memory of a node's value; the node itself first."""
+    """The nodes whose values may alias a node's value; the node itself first."""
     found = [node]
     for known in found:
         found += [user for user in known.users if user.op != "output" and shares(user) and user not in found]
@@ -61,7 +61,7 @@ def scatter_into(base: Any, source: Any, steps: Any) -> Any:
 
 
 class Over:
-    """An op that leaves its result where its first operand was, if all lie there row by row."""
+    """An op that writes its result over its first operand, if all operands are row-major."""
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -80,7 +80,7 @@ class Over:
 
 
 class IfAlike:
-    """An op that leaves its result where its first operand was, if it would lie in memory as that does."""
+    """An op that writes its result over its first operand, if the result would have the same strides."""
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -160,7 +160,7 @@ def _numbers_first(nodes: list[Node], wished: set[Node]) -> list[Node]:
 
 
 def _is_scratch(node: Node, chosen: dict[Node, Node]) -> bool:
-    """Whether a node could write into a value that was made on the way."""
+    """Whether a node could write over an intermediate value."""
     op = op_of(node)
     if op is None or not op.elementwise or op.shares_memory or not writes_well(node):
         return False
@@ -171,15 +171,15 @@ def _is_scratch(node: Node, chosen: dict[Node, Node]) -> bool:
 
 
 def _lie_alike(node: Node, other: Node) -> bool:
-    """Whether two values of one shape have the same strides, as far as one can know."""
+    """Whether two values of one shape are known to have the same strides."""
     a: Any = node.meta["val"]
     b: Any = other.meta["val"]
     return tuple(a.array.strides) == tuple(b.array.strides)
 
 
 def _lies_openly(node: Node) -> bool:
-    """Whether only running tells how a value lies in memory, as for what depends on gradients from outside:
-    users see the strides of results, which follow from those of all that is made on the way."""
+    """Whether the strides of a value are known only at run time, as for what depends on gradients from
+    outside: users see the strides of results, which follow from those of intermediates."""
     value: Any = node.meta["val"]
     return value.array.ndim > 1 and not value.array.exact
 

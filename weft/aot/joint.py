@@ -409,7 +409,7 @@ class _KeptCasts:
 
 
 def _refuse_warnings(text: str) -> bool:
-    """Code that warns must run to do so each time."""
+    """Refuses a call that warns: it has to run in each call to warn each time."""
     raise Break("unsupported", f"a call that warns: {text}")
 
 

@@ -55,12 +55,12 @@ class Cut:
     places: list[list[int]] = field(default_factory=list)
     """Where they stand among all residuals."""
     private: frozenset[int] = frozenset()
-    """Those among all that nobody outside may reach: they are no input, no value and no view of one, or are
+    """Those among all that code outside cannot reach: they are no input, no value and no view of one, or are
     to be copied."""
 
 
 def save_everything(joint: JointGraph, stage: Stage) -> list[Node]:
-    """Keeps whatever the recorded backward reads of the forward."""
+    """Saves every value of the forward that the recorded backward reads."""
     kept: dict[Node, None] = {}
     for node in backward_nodes(joint, stage):
         kept.update({used: None for used in node.all_input_nodes if used in joint.forward})
@@ -98,28 +98,28 @@ def why_not_save(node: Node, shared: set[Node], kept_anyway: set[Node]) -> str |
         return "a constant, which both graphs have"
     val = node.meta.get("val")
     if isinstance(val, (tuple, list)):
-        return "several results: each is kept for itself"
+        return "several results: each is saved by itself"
     if is_view(node):
-        return "a view: it would keep all of its base"
+        return "a view: it would keep all of its base alive"
     if node in shared and node not in kept_anyway:
-        return "in the user's hands, and not kept by eager code"
+        return "the user has it and may write it, and eager code does not save it"
     return None
 
 
 def is_view(node: Node) -> bool:
-    """Whether a node's value may lie in the memory of its first argument."""
+    """Whether a node's value may alias its first argument."""
     source = node.args[0] if node.target is operator.getitem else node
     op = op_of(source) if isinstance(source, Node) else None
     return is_detach(node) or (op is not None and (op.kind is Kind.VIEW or op is ops.reshape))
 
 
 def bases_kept(joint: JointGraph, stage: Stage) -> set[Node]:
-    """What eager keeps, and what the views among it lie in."""
+    """What eager saves, and the bases of the views among it."""
     return {base_of(node) for node in save_everything(joint, stage)}
 
 
 def base_of(node: Node) -> Node:
-    """What a view lies in."""
+    """The base of a view."""
     while is_view(node):
         node = node.args[0]
     return node
@@ -138,7 +138,7 @@ def price(node: Node) -> int:
 
 
 def min_cut(joint: JointGraph, stage: Stage) -> list[Node]:
-    """Keeps what takes the fewest bytes: see Note [Minimum cut]."""
+    """Saves what takes the fewest bytes: see Note [Minimum cut]."""
     if len(joint.graph.nodes) > LARGEST:
         return save_everything(joint, stage)
     late = tangent_nodes(joint, stage)
@@ -259,7 +259,7 @@ COPIES = 64 * 1024
 
 
 def small(nodes: Iterable[Node], residuals: Iterable[Node]) -> list[Node]:
-    """Those of the nodes that a call that keeps these residuals may copy."""
+    """The nodes that fit into the bytes that a call with these residuals may copy, the smallest first."""
     room = max(COPIES, sum([size_of(node) for node in residuals if node.op != "placeholder"]) // 16)
     found = []
     for node in sorted(nodes, key=size_of):
@@ -275,7 +275,7 @@ def size_of(node: Node) -> int:
 
 
 def to_copy(joint: JointGraph, stage: Stage, residuals: list[Node]) -> list[Node]:
-    """The residuals in the user's hands that a gradient is computed from for which eager would not have kept
+    """The residuals that the user can write, and that eager would not have saved for a gradient that reads
     them: see Note [Copies]."""
     places = {node: (INPUT, number) for number, node in enumerate(joint.inputs)}
     places |= {node: (VALUE, number) for number, node in enumerate(joint.values) if isinstance(node, Node)}

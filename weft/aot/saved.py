@@ -14,7 +14,7 @@ INPUT, VALUE, OUTPUT = "input", "value", "output"
 
 
 class Saved(NamedTuple):
-    """A tensor that some node of the tape saved, which somebody outside may write to."""
+    """A tensor that some node of the tape saved and that code outside may write."""
 
     kind: str
     """One of the words above."""
@@ -78,6 +78,6 @@ def saves(node: Any) -> bool:
 
 
 def parts_freed(ways: Ways) -> list[tuple[int, int]]:
-    """The ways through nodes that a backward frees: of each part of the tape that sweeps come by together,
-    the gradients it leads to and the values that lead to it."""
+    """The ways through nodes that a backward frees: of each part of the tape that sweeps visit together, the
+    gradients it leads to and the values that lead to it."""
     return list(dict.fromkeys([(reached, come) for node, reached, come in ways if saves(node)]))

@@ -48,7 +48,7 @@ class Part:
     inputs: list[Node] = field(default_factory=list)
     outputs: list[Node] = field(default_factory=list)
     freed: list[Node] = field(default_factory=list)
-    """What nobody reads behind it."""
+    """Values that are dead after it."""
     exposed: set[Node] = field(default_factory=set)
     """Inputs and outputs that are written behind it unnoticed: see Note [Writes that no version tells of]."""
 

@@ -187,7 +187,7 @@ def cache_for(compiler_fn: CompilerFn, dynamic: bool | None = None) -> Cache:
 
 
 def _fill_slot(change: int) -> None:
-    """The engine asks only while somebody wants to be asked."""
+    """Fills the seam `backward` only while compiled autograd is enabled in some thread, or by its setting."""
     global _users
     with _lock:
         _users += change
@@ -259,7 +259,9 @@ def run(seeds: Seeds, task: Task) -> bool:
         for attempt in range(ATTEMPTS):
             entry = cache.entry(walk, structure)
             if structure.unsteady and not entry.captures_first:
-                raise NeedsEngine("custom backwards or hooks whose gradients come and go")
+                raise NeedsEngine(
+                    "custom backwards or hooks whose gradients are undefined in some calls only"
+                )
             if walk.uncertain and not entry.captures_first and not structure.observed:
                 observe(seeds, task, walk, structure, entry)
                 return True
@@ -269,7 +271,9 @@ def run(seeds: Seeds, task: Task) -> bool:
             except Unexpected as other:
                 learn(cache, structure, other)
                 if attempt == ATTEMPTS - 1:
-                    raise NeedsEngine("custom backwards or hooks whose gradients come and go") from None
+                    raise NeedsEngine(
+                        "custom backwards or hooks whose gradients are undefined in some calls only"
+                    ) from None
             except OtherGradients:
                 structure.unsteady = True
                 raise
@@ -293,7 +297,8 @@ def refuse_natively(task: Task) -> None:
 
 
 def learn(cache: Cache, structure: Structure, other: Any) -> None:
-    """Custom backwards gave other gradients than expected: graphs made for those are of no use."""
+    """Custom backwards gave other gradients than expected: graphs recorded under that expectation are
+    dropped."""
     with cache.lock:
         structure.gradients[other.number] = other.found
         structure.fixed.clear()

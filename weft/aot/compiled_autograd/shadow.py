@@ -135,7 +135,7 @@ class ShadowTask(Task):
 
 
 class PackedItem(NamedTuple):
-    """A saved tensor in the hands of a hook: the hook's number, and what it will give."""
+    """A saved tensor that a hook packed: the hook's number, and what it will give."""
 
     number: int
     shape: tuple[Any, ...]
@@ -210,7 +210,9 @@ class InlinedBackward(Node):
 
     def graph_backward(self, grad: Any) -> Any:
         if any((value is not None) != there for value, there in zip(grad, self.mask, strict=True)):
-            raise NeedsEngine("a compiled graph that gets gradients for other outputs than before")
+            raise NeedsEngine(
+                "a compiled graph whose outputs get gradients in another combination than before"
+            )
         saved = [wrap(value) if type(value) is MetaArray else value for value in self.saved]
         results = self.module.forward(*saved, *[value for value in grad if value is not None])
         return list(results)
@@ -397,7 +399,7 @@ class Recording:
         assert shadow is not None and shadow.array is array
         shadow.tracked = leaf.tracked
         if leaf.node is not None:
-            raise NeedsEngine("a leaf that has a history by now")
+            raise NeedsEngine("a leaf that has become an intermediate result")
         shadow.hooks = self.hooks_for(leaf, hooks)
         return shadow
 

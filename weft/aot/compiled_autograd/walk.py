@@ -47,11 +47,11 @@ WITHOUT_OPS: Final = frozenset(
 
 
 class NeedsEngine(Exception):
-    """This tape is one for the engine; says why."""
+    """The engine itself has to run this tape; says why."""
 
 
 class Visitor:
-    """Told what stands on the way; gives what is to stand for it."""
+    """Is called with each value on the tape; gives what stands for it."""
 
     def array(self, array: Any) -> Any:
         raise NotImplementedError
@@ -257,7 +257,7 @@ class Walk:
     def recorded(self, node: Any) -> Any:
         """The node of an op: its rules read what it saved, and its parameters."""
         if node.saved is None:
-            raise NeedsEngine("saved tensors that are freed")
+            raise NeedsEngine("saved tensors that were freed")
         versions = node.versions
         if versions is not None:
             for place in range(0, len(versions), 2):
@@ -272,20 +272,20 @@ class Walk:
         return key, keys.parameters(node.params), fields
 
     def packed(self, value: Any) -> Any:
-        """A saved value in the hands of hooks: the graph asks for it when the node runs."""
+        """A saved value that hooks packed: the graph unpacks it when the node runs."""
         if type(value) is tuple or type(value) is list:
             return (type(value), *map(self.packed, value))
         if type(value) is not Item:
             return self.keys.value(value)
         if str(getattr(value.unpack, "__module__", "")).startswith("weft."):
-            raise NeedsEngine("saved tensors in the hands of the library's own hooks")
+            raise NeedsEngine("saved tensors that the library's own hooks have packed")
         self.hooks.append(value)
         return Item, code_of(value.unpack), value.dtype, self.keys.shape(value.shape)
 
     def compiled(self, node: CompiledFunctionBackward) -> Any:
         """The node of a compiled graph: its backward is a graph already."""
         if node.saved is None or node.rerun is None:
-            raise NeedsEngine("saved tensors that are freed")
+            raise NeedsEngine("saved tensors that were freed")
         if any(cell[0] != seen for cell, seen, *_ in node.watched):
             raise NeedsEngine("a saved tensor that was written since")
         self.programs.append(node.call.program)
@@ -297,7 +297,7 @@ class Walk:
         if type(ctx) is not FunctionCtx or ctx._items is None and "to_save" in ctx.__dict__:
             raise NeedsEngine("a context that was freed")
         if any(type(item) is Packed for item in ctx._items or ()):
-            raise NeedsEngine("saved tensors in the hands of hooks")
+            raise NeedsEngine("saved tensors that hooks have packed")
         self.uncertain.append(partial(watch_node, node, len(self.hooks)))
         self.hooks.append(node)
         return len(self.hooks) - 1, node.layout, ctx.materialize_grads, ctx.needs_input_grad
@@ -411,7 +411,8 @@ def watch_hook(table: Any, key: int, number: int, found: dict[int, Pattern]) -> 
 
 
 def types_read(node: Any) -> tuple[Any, ...]:
-    """What the rules of a node may ask of `node.types`: some paths note the output's type for nobody."""
+    """What the rules of a node may ask of `node.types`: some paths note the output's type, which no rule
+    reads."""
     types: tuple[Any, ...] = node.types
     if node.op is None or node.outputs is not None:
         return types

@@ -157,7 +157,7 @@ class CompiledPlan:
         self.last: tuple[int, ...] = ()  # where the inputs of the last call lay, found to be apart
 
     def run(self, args: tuple[Any, ...]) -> Any:
-        """One call: values first, then everything that somebody outside can see."""
+        """One call: values first, then all effects that are observable outside."""
         facts, program = self.facts, self.program
         if facts.written:
             reason = self.unwritable(args)
@@ -311,14 +311,14 @@ def layout_of(key: Any) -> Any:
 
 
 def exactly(value: Any) -> Any:
-    """What only those values equal that nothing can tell apart: zeros have signs, and NaN is itself."""
+    """A key that only indistinguishable values share: zeros have signs, and NaN equals itself."""
     if isinstance(value, (float, complex, np.inexact)):
         return repr(value)
     return tuple([exactly(each) for each in value]) if isinstance(value, tuple) else value
 
 
 def varying(graph: Graph, plans: list[tuple[Any, Conditions]]) -> str:
-    """What to say where programs were made again and again for numbers that these differ in."""
+    """The warning for numbers whose changing values have made too many programs."""
     columns = zip(*[facts for facts, _ in plans], strict=True)
     numbers = {place for place, column in enumerate(columns) if len({*column} - {float}) > 1}
     if not numbers:
@@ -468,7 +468,7 @@ class CompiledFunction:
         return CompiledPlan(self, joint, in_own_context(self.program, joint, args), modes_of, casts)
 
     def saves_exposed(self, joint: JointGraph) -> bool:
-        """Whether eager would have saved what is written unnoticed later."""
+        """Whether eager would have saved a tensor that is written through `.data` later."""
         inputs, outputs = self.exposed
         places: set[tuple[str, int]] = {(INPUT, index) for index in inputs}
         for output in outputs:
@@ -479,7 +479,7 @@ class CompiledFunction:
         return any((saved.kind, saved.number) in places for stage in joint.stages for saved in stage.saved)
 
     def without(self, found: Refused, args: tuple[Any, ...]) -> Pieces | AsCaptured:
-        """A plan that goes around what was refused, where that is one node."""
+        """A plan that runs the refused node as captured, where it is a single node."""
         if found.error is not None:
             text = f"{type(found.error).__name__}: {found.error}"
             # What has no derivative, or was written after it was saved, has no gradient in eager either,

@@ -1,4 +1,4 @@
-"""Direct runs: what a call of a compiled graph comes to, as data.
+"""Direct runs: what a call of a compiled graph does, as data.
 
 Takes a compiled function and the inputs of a call; gives a `Direct`, from which the call can be done without
 this package, but for its end where something is recorded. One idea: a call without casts is its forward
@@ -111,7 +111,7 @@ def _recorded(plan: CompiledPlan, calls: Any, args: tuple[Any, ...]) -> Direct |
 
 
 def plain_value(output: Output) -> Output:
-    """An output; of a value that was only detached, the value: nobody else has it."""
+    """An output; the value itself where it was only detached, since nothing else refers to it."""
     if isinstance(output, ViewOf) and isinstance(output.base, Value) and output.version is None:
         if not output.stale and not output.old and all(step.op == DETACH for step in output.steps):
             return output.base

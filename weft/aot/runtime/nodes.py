@@ -49,12 +49,12 @@ class CompiledFunctionBackward(Node):
     freed: int
     """The parts of eager's tape that were freed, a bit for each in `Stage.parts`."""
     running: int | None
-    """Those that the present run comes by, and will free; None where it did not ask."""
+    """Those that the present sweep visits, and will free; None where it did not ask."""
 
     @property
     def hooks_without_gradient(self) -> bool:  # type: ignore[override]
         """Each of the outputs has a node of its own where nothing is compiled: of several, it is not known
-        which of them a run has come by."""
+        which of them a sweep visits."""
         return len(self.outputs) == 1
 
     def edges_from(self, slot: int) -> tuple[Any, ...]:
@@ -144,7 +144,7 @@ class CompiledFunctionBackward(Node):
         return [j for j, n in enumerate(self.next) if n is not None and (n in task.needed or n in captures)]
 
     def parts_run(self, grad: Any) -> int:
-        """The parts of eager's tape that this run comes by: all where it has no gradient for them."""
+        """The parts of eager's tape that this sweep visits: all where it has no gradient for them."""
         parts = self.call.plan.whole.joint.stages[self.stage].parts
         given = [slot for slot, value in enumerate(grad) if value is not None]
         asked = self.asked()
@@ -159,8 +159,8 @@ class CompiledFunctionBackward(Node):
         return found
 
     def is_passed_by(self, grad: Any) -> bool:
-        """Whether what this node needs was freed, and eager would come by none of the nodes that it stands
-        for: nothing that is asked for depends on an output with a gradient."""
+        """Whether what this node needs was freed, and eager's sweep would visit none of the nodes that it
+        stands for: nothing that is asked for depends on an output with a gradient."""
         asked = self.asked() if self.saved is None or self.rerun is None else None
         if asked is None:
             return False
@@ -212,7 +212,7 @@ class CompiledFunctionBackward(Node):
         return not any(node in read and base_of(node) in nodes for node in lent)
 
     def release(self) -> None:
-        """Drops what the parts that a run came by have saved. Where others are left, that is computed again
+        """Drops what the parts that a sweep visited have saved. Where others are left, that is computed again
         from the inputs, should gradients come there."""
         stage = self.call.plan.whole.joint.stages[self.stage]
         running, self.running = self.running, None
