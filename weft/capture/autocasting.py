@@ -128,7 +128,7 @@ def is_absent(machine: Machine, value: Any) -> bool:
 
 def _checked(machine: Machine, value: Any) -> None:
     if machine.attributes.load(value, "device") != "cpu":
-        raise Break("mode-change", seen="autocast of a device that is not there")
+        raise Break("mode-change", seen="autocast of an unavailable device")
     read_defaults(machine)
 
 
@@ -141,7 +141,7 @@ def enter(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     if not machine.by_ops and modes.grad_enabled() and machine.attributes.load(value, "_enabled"):
         # Casts of leaves are kept inside, and gradients summed behind them: a graph has to name them.
         kind = Break if machine.by_calls else NeedOps
-        raise kind("mode-change", seen="autocast around what is differentiated later")
+        raise kind("mode-change", seen="autocast around code that is differentiated later")
     before = (state.is_autocast_enabled("cpu"), *_now())
     machine.native(list.append, machine.attributes.load(value, "_before"), before)
     state.autocast_increment_nesting()

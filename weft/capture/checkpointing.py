@@ -110,7 +110,7 @@ def check_spent(outcome: Outcome, outputs: list[Node]) -> None:
     outside has got one, by a write), or hooks stay on: they are the interpreter's own.
     """
     if outcome.world.saving:
-        raise NeedCalls("autograd-inside", seen="saved_tensors_hooks that are left outside")
+        raise NeedCalls("autograd-inside", seen="saved_tensors_hooks that are still active at the end")
     values = [node.meta.get("val") for node in outputs]
     values += [known.value for known in outcome.world.known.values()]
     roots = [history(value) for value in values if has_type(value, Tensor)]
@@ -119,7 +119,7 @@ def check_spent(outcome: Outcome, outputs: list[Node]) -> None:
         if has_type(node, FunctionNode):
             packed = any(type(item) is PackedItem for item in node.ctx._items or ())
         if packed or (type(node).__name__ == LATER and node.ctx._items is not None):
-            raise NeedCalls("autograd-inside", seen="a checkpoint whose backward comes later")
+            raise NeedCalls("autograd-inside", seen="a checkpoint whose backward runs outside")
 
 
 def drop_idle_states(graph: Graph) -> None:
@@ -168,11 +168,13 @@ def as_node(machine: Machine, function: Any, args: Args, named: Kwargs, options:
         modes.leave(token)
     results = body.tensors()
     if any(node.target is _set_autocast for node in body.graph.nodes):
-        raise Break("mode-change", seen="autocast around what is differentiated later")
+        raise Break("mode-change", seen="autocast around code that is differentiated later")
     if reentrant:
         inside = {id(value) for value in (*operands, *body.lifted)}
         if any(id(leaf) in inside or leaf.origin is not None for leaf in results):
-            raise Break("higher-order-operands", seen="a checkpointed function that gives an argument back")
+            raise Break(
+                "higher-order-operands", seen="a checkpointed function that returns one of its arguments"
+            )
         results = [result_of(TRACKED, leaf, leaf, leaf.array.shape, operands) for leaf in results]
     recorder = machine.recorder
     writes = tuple([recorder.node(tensor) for tensor in body.written])

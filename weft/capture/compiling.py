@@ -73,7 +73,7 @@ def compile_frame(function: types.FunctionType, arguments: dict[str, Any], reque
 
 
 def may_be_kept(request: Request) -> bool:
-    """Whether nobody wants to see how the call is captured."""
+    """Whether the entry may be read from disk: no observer, setting or log topic wants to see the capture."""
     watched = settings.verify or observers or request.context.on_entry or is_heard("graph")
     return request.kept and not watched
 
@@ -125,7 +125,7 @@ def _compile(
             return _original(function, None, str(error))
         except Unprepared as unprepared:
             if not _prepared(unprepared.prepare, prepared):
-                return _original(function, None, "what comes before it raises")
+                return _original(function, None, "its preparation (a lazy module, optimizer state) raises")
             again.append(unprepared.again)
             continue
         if isinstance(found, Failed):

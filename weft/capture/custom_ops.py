@@ -61,7 +61,7 @@ def user_function(machine: Machine, definition: Any, name: str, function: Any) -
         return partial(overhear, machine, function) if name == SETUP else function
     source = machine.world.source_of(definition)
     if source is None:
-        raise refused(f"the gradient of {definition._qualname}, an op that nothing was read from")
+        raise refused(f"the gradient of {definition._qualname}, an op that was reached through no source")
     read = machine.wrapping.wrap(function, source.field(name))
     return partial(set_up, machine, read) if name == SETUP else Callback(read, machine.calls.call)
 
@@ -70,7 +70,7 @@ def set_up(machine: Machine, function: Any, **named: Any) -> None:
     picture = Picture(machine, function)
     Callback(function, machine.calls.call)(**named)
     if has_effects(machine, picture):
-        raise refused("a setup_context of a custom op, which changes something outside")
+        raise refused("a setup_context of a custom op that has side effects")
 
 
 def overhear(machine: Machine, function: Any, **named: Any) -> None:

@@ -36,7 +36,7 @@ VIEWS: Final = frozenset({"keys", "items"})
 
 
 class Unkept(Exception):
-    """This cannot be told to another process."""
+    """This cannot be serialised for another process."""
 
 
 def digest_of(*parts: str) -> str:
@@ -258,7 +258,7 @@ def member_lines(member: enum.Enum) -> list[str]:
         if type(value) in (int, float, str, bytes, bool, complex, type(None)):
             lines.append(f"{name} {constant_text(value)}")
         elif value is not type(member):
-            raise Unkept(f"a member of {type(member).__qualname__} with an object")
+            raise Unkept(f"a member of {type(member).__qualname__} that holds an object")
     return sorted(lines)
 
 
@@ -282,7 +282,7 @@ def name_facts(value: Any, known: Classes) -> tuple[str, str]:
     if is_a(value, enum.Enum):
         return name, digest_of(class_digest(type(value), known), *member_lines(value))
     if not is_ours(home):
-        raise Unkept(f"{name}, of the user's own")
+        raise Unkept(f"{name}, a function or object that the user defined")
     if type(value) is types.FunctionType:
         return name, function_digest(value)
     return name, f"{type(value).__module__}.{type(value).__qualname__}"

@@ -133,9 +133,7 @@ def as_tuples(values: Args) -> Args:
 
 
 def own_results(recorder: Any, result: Any, before: set[int]) -> list[Any]:
-    """Gradients as eager hands them out: never a tensor that somebody has already, though it may share that
-    one's memory.
-    """
+    """Gradients as eager returns them: never a tensor that is referenced already, though it may alias one."""
     seen: set[int] = set(before)
     given: list[Any] = []
     for value in result:
@@ -244,7 +242,7 @@ def copy_like(machine: Machine, leaf: Any, gradient: Any) -> Any:
 
 # -- afterwards ----------------------------------------------------------------------------------------------
 def without_clones(recorder: Any, outputs: list[Node]) -> list[Node]:
-    """Takes clones of gradients that are new and nobody else's out of a graph; gives its outputs."""
+    """Removes clones of gradients that are new and unaliased from a graph; gives its outputs."""
     instead: dict[Node, Node] = {}
     for node in list(recorder.graph.nodes):
         layout = node.meta.get(ACCUMULATES)

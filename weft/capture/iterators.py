@@ -86,7 +86,7 @@ class Iterators:
         known = self.world.known.get(id(value))
         if known is not None and is_changed(known):
             if id(value) in self.world.cramped:
-                raise Break("set-order", seen=f"{known.source}, once larger")
+                raise Break("set-order", seen=f"{known.source}, whose table is larger than its contents need")
             self.world.guard("EQ", known.source.plain(), plain_part(known.original))
 
     def iterator_for_c(self, value: Any) -> Any:

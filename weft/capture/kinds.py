@@ -47,11 +47,11 @@ KINDS: Final[dict[str, BreakKind]] = {
         "print shapes and dtypes, or print after the compiled call.",
     ),
     "value-varies": BreakKind(
-        "the code needs this number or text as it is, and it was another one in every call so far.",
+        "the code needs this number or text as it is, and it was different in every call so far.",
         "nothing, if it is to be printed; else keep it a tensor.",
     ),
     "address-in-text": BreakKind(
-        "the text would contain an object's address, which is another one in the next call.",
+        "the text would contain an object's address, which differs in the next call.",
         "give the class a __repr__, or format its attributes.",
     ),
     # -- calls
@@ -72,7 +72,7 @@ KINDS: Final[dict[str, BreakKind]] = {
         "remove weft.compiler.disable or graph_break() if it is no longer needed.",
     ),
     "library-callback": BreakKind(
-        "a library function would call the given Python function while nothing computes.",
+        "a library function would call the given Python function while no tensor has elements.",
         "call the function before and pass its result on.",
     ),
     "library-state": BreakKind(
@@ -112,7 +112,7 @@ KINDS: Final[dict[str, BreakKind]] = {
         "compile the outer function only: what it calls is captured with it.",
     ),
     "transform-inside": BreakKind(
-        "something of a function transform (vmap, grad, jvp) would outlive it: a tensor or a hook is kept.",
+        "a tensor or hook that belongs to a function transform (vmap, grad, jvp) would outlive it.",
         "return what is needed from the transformed function, and keep nothing of it elsewhere.",
     ),
     # -- autograd and tensors
@@ -126,7 +126,7 @@ KINDS: Final[dict[str, BreakKind]] = {
         "make such changes before the compiled call.",
     ),
     "tensor-memory": BreakKind(
-        "the code asks for a tensor's memory (its address, storage or sharing), which a fake has not.",
+        "the code asks for a tensor's memory (address, storage or sharing), which fakes do not have.",
         "ask before or after the compiled call.",
     ),
     "tensor-strides": BreakKind(
@@ -134,7 +134,7 @@ KINDS: Final[dict[str, BreakKind]] = {
         "call contiguous() before, or ask for the shape instead.",
     ),
     "tensor-state": BreakKind(
-        "the attribute is state of the autograd tape or of the storage, which a fake has not.",
+        "the attribute is state of the autograd tape or of the storage, which fakes do not have.",
         "read it before the compiled call and pass it as an argument.",
     ),
     "tensor-attribute": BreakKind(
@@ -142,7 +142,7 @@ KINDS: Final[dict[str, BreakKind]] = {
         "keep the value beside the tensor, in a tuple or an object of your own.",
     ),
     "tensor-subclass": BreakKind(
-        "the class of the tensor takes calls over with code of its own.",
+        "the class of the tensor overrides calls (__torch_function__).",
         "convert with as_subclass(weft.Tensor) before the compiled call.",
     ),
     "tensor-class": BreakKind(
@@ -150,7 +150,7 @@ KINDS: Final[dict[str, BreakKind]] = {
         "weft.tensor(...), or a factory such as weft.zeros(...).",
     ),
     "unknown-tensor": BreakKind(
-        "a tensor turned up that came by no argument, attribute or global that can be guarded.",
+        "a tensor was reached through no argument, attribute or global that could be guarded.",
         "pass it as an argument.",
     ),
     "mode-change": BreakKind(
@@ -191,7 +191,7 @@ KINDS: Final[dict[str, BreakKind]] = {
         "set it in __init__.",
     ),
     "set-order": BreakKind(
-        "the set is walked in an order that a copy of it would not have.",
+        "the set is iterated in an order that a copy of it would not have.",
         "a list or a dict, or sorted(...) before the compiled call.",
     ),
     "class-definition": BreakKind(

@@ -166,14 +166,20 @@ def call_cached(machine: Machine, function: Any, args: Args, kwargs: Kwargs) -> 
     one but by its identity. Tensors are found again by their identity, which graphs do not keep.
     """
     if not any(has_type(value, Tensor) for value in (*args, *kwargs.values())):
-        raise Break("builtin-call", seen="functools.lru_cache, whose cache knows numbers and texts again")
+        raise Break(
+            "builtin-call",
+            seen="functools.lru_cache without a tensor argument: its cache may hold the result",
+        )
     before = effects_so_far(machine)
     inner = machine.attributes.load(function, "__wrapped__")
     result = machine.calls.call(inner, args, kwargs)
     if effects_so_far(machine) != before:
         raise Break("builtin-call", seen="functools.lru_cache around a function with side effects")
     if not shareable(result):
-        raise Break("builtin-call", seen=f"functools.lru_cache around a maker of a {type(result).__name__}")
+        raise Break(
+            "builtin-call",
+            seen=f"functools.lru_cache around a function that returns a {type(result).__name__}",
+        )
     return result
 
 
@@ -276,7 +282,8 @@ def assert_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
 
 @handles(id)
 def address(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    """Where an object lies that existed before. One that captured code makes lies elsewhere in every call."""
+    """`id` of an object that existed before the call; what captured code makes has another one in every
+    call."""
     expect(machine, "id", args, 1, 1, kwargs)
     known = machine.world.known.get(id(args[0]))
     if known is None:

@@ -80,7 +80,7 @@ def step_unless(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     flags, function = args
     body = interpret(machine, function, (), [], may_write=True, once=True)
     if body.leaves != [None]:
-        raise Break("higher-order-operands", seen="a step under a GradScaler that gives something")
+        raise Break("higher-order-operands", seen="an optimizer step under a GradScaler that returns a value")
     recorder = machine.recorder
     writes = tuple([recorder.node(tensor) for tensor in body.written])
     parts = [tuple(flags), ("unless_set_0", body.graph), tuple(body.lifted)]

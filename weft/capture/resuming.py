@@ -36,7 +36,7 @@ PointMaker = Callable[[CodeType, int, tuple[StackKind, ...], frozenset[str]], Re
 
 
 def slot_of(builder: Builder, value: Any) -> Slot:
-    """What lies in a place of the stack, and its text."""
+    """The kind of a stack slot, and its text."""
     if value is NULL:
         return StackKind.NULL, None
     if type(value) is PreviousException:

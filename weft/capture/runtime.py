@@ -271,7 +271,7 @@ class CodeCache:
         with self.lock:
             installed.streak += 1
             if installed.streak > PATIENCE and installed.entry.check is not None:
-                count("fallbacks", "deoptimised again and again")
+                count("fallbacks", "deoptimised too often")
                 log("deoptimised", lambda: f"{self.code.co_qualname} runs as written from now on")
                 step = _checked(installed.entry.check(), original_call(self.code), False)
                 installed.step, installed.streak = step, 0

@@ -74,7 +74,7 @@ for _kind in KINDS:
 
 
 def own(machine: Machine, gradient: Any) -> Any:
-    """A gradient, or a tuple of them, as a hook gets it: tensors of its own, and views of nothing."""
+    """A gradient, or a tuple of them, as a hook gets it: new tensors that are no views."""
     if has_type(gradient, tuple):
         return machine.world.keep(tuple([own(machine, value) for value in gradient]))
     if gradient is None:

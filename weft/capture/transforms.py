@@ -252,7 +252,7 @@ for _function in _methods.values():
 
 
 def escaped(wrapping: Any, value: Any, source: Any) -> Any:
-    """A tensor of a transform that has ended: somebody kept it."""
+    """A tensor of a transform that has ended, which user code has kept."""
     raise Break(KIND, seen=f"{source}: a {type(value).__name__}")
 
 

@@ -105,7 +105,7 @@ class Variables:
         scope = frame.globals.get("__builtins__", __builtins__)
         scope = scope if has_type(scope, dict) else scope.__dict__
         if scope is not builtins.__dict__:
-            raise Break("unknown-globals", seen=f"{name}, from builtins of its own")
+            raise Break("unknown-globals", seen=f"{name}, from custom __builtins__")
         if name not in scope:
             self.world.guard("LACKS", module("builtins"), name)
             raise self.fail(NameError(f"name '{name}' is not defined", name=name))

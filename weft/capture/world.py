@@ -159,7 +159,7 @@ class World:
             or id(fields) in self.partly
             or self.namespaces.setdefault(id(fields), owner) is not owner
         ):
-            raise Break("unusual-object", seen="a __dict__ under two names")
+            raise Break("unusual-object", seen="a __dict__ that two sources lead to")
 
     def watch(self, generator: Any) -> None:
         """Notes a generator, which is not kept: see Note [Generators die] in `weft.capture.generators`."""

@@ -203,7 +203,7 @@ class Wrapping:
         return self.is_counter(source) or str(source) in self.volatile
 
     def is_counter(self, source: Source) -> bool:
-        """Whether this is what schedules count by, and nobody said how to treat numbers."""
+        """Whether this is the step counter of a schedule, and `dynamic` was not given."""
         return self.dynamic is None and source.kind in ("field", "member") and source.detail in COUNTERS
 
     # -- tensors ---------------------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ class Wrapping:
             self.world.guard("SAME", source, module_source(name))
             return self.module_dict(value, module_source(name))
         if id(value) in self.world.namespaces:
-            raise Break("unusual-object", seen=f"{source}, a __dict__ under two names")
+            raise Break("unusual-object", seen=f"{source}, a __dict__ that two sources lead to")
         kind: Any = type(value)
         first: Any = c_base(kind)
         mirror: Any = first.__new__(kind)

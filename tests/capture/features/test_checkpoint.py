@@ -173,7 +173,7 @@ def test_autocast_in_a_part(reentrant: bool, backend: str) -> None:
 
     check(identity, forward, backend, inside=True)
     x = weft.randn(4, 6, requires_grad=True)
-    with pytest.raises(Exception, match="autocast around what is differentiated later"):
+    with pytest.raises(Exception, match="autocast around code that is differentiated later"):
         weft.compile(forward, fullgraph=True, backend=backend)(None, x)
     weft.compile(forward, backend=backend)(None, x).backward()
     ours, x.grad = x.grad, None

@@ -507,7 +507,7 @@ def test_a_graph_that_always_fails_is_given_up() -> None:
         fail(runtime.PATIENCE)
         compiled(tensor())
         fail(runtime.PATIENCE + 1)
-        assert counters["fallbacks"]["deoptimised again and again"] == 1
+        assert counters["fallbacks"]["deoptimised too often"] == 1
         before = next(calls)
         fail(3)
         assert compiled(tensor()).tolist() == [2.0, 3.0, 4.0]

@@ -58,7 +58,7 @@ Kwargs = dict[str, Any]
 def apply(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     owner, *given = args
     if not has_type(owner, type) or not issubclass(owner, Function):
-        raise refused("Function.apply of something else")
+        raise refused("Function.apply of an object that is not a Function class")
     policy = owner.__dict__.get(MARK, (None, ""))[0]
     if policy is Policy.IN_GRAPH:
         result = machine.native(machine.recorder.record, owner.apply, tuple(given), kwargs)
@@ -165,7 +165,7 @@ INTACT: Final = "saved_intact"
 def saved_of(ctx: Any) -> Any:
     """The saved tensors of a context from outside; hooks of the user's must not run where guards read."""
     if any(type(item) is Packed for item in ctx._items or ()):
-        raise LookupError("saved tensors in the hands of hooks")
+        raise LookupError("saved tensors that hooks have packed")
     return unpack(ctx)
 
 
@@ -180,7 +180,7 @@ def saved_tensors(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     if source is None:
         return machine.native(unpack, ctx)
     if any(type(item) is Packed for item in ctx._items or ()):
-        raise refused("saved tensors in the hands of hooks")
+        raise refused("saved tensors that hooks have packed")
     machine.world.guard("EQ", source.member(INTACT), is_intact(ctx))
     found = machine.native(saved_of, ctx)  # which raises where they were freed or overwritten
     return machine.wrapping.wrap(found, source.member("saved_tensors"))

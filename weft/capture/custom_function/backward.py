@@ -76,7 +76,7 @@ def capture_backward(call: Any, recipe: Recipe, left: Left, outputs: list[Any]) 
 
 
 def native_graph(outputs: list[Any]) -> Backward:
-    """A graph that only says that there is none."""
+    """A placeholder graph for a backward that was not captured."""
     graph = Graph()
     inputs = [graph.placeholder("function_ctx")]
     for output in outputs:

@@ -1,9 +1,9 @@
 """What the forward of a custom Function leaves behind: in its context, in what it returns, and elsewhere.
 
 Takes a call whose forward has been interpreted; gives templates of what is in the context, and the tensors
-that others got hold of. One idea: tensors, numbers and containers that nobody else has are put into the
-context by the graph itself, since they are made there; any other object is put there by the program, once the
-graph has run.
+that others got hold of. One idea: tensors, numbers and containers that nothing else refers to are put into
+the context by the graph itself, since they are made there; any other object is put there by the program, once
+the graph has run.
 
 # Note [Contexts that the program fills]
     ctx.scale = 2.0; ctx.sizes = [x.shape[0]]     templates over what the graph gives: see `Recipe`
@@ -156,7 +156,7 @@ class Templates:
 
     def saved(self, name: str, saved: Any) -> Any:
         if type(saved) is not tuple or not all(v is None or type(v) in PLAIN for v in saved):
-            raise refused(f"{name}, which saves something else than tensors")
+            raise refused(f"{name}, which saves values that are not tensors")
         return self.template(saved)
 
 

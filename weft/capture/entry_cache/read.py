@@ -129,11 +129,11 @@ class EntryReader:
         if name not in self.found:
             value = by_name(name)
             if value is None or list(name_facts(value, self.classes)) != data:
-                raise Unkept(f"{name} is another one")
+                raise Unkept(f"{name} has changed")
             self.found[name] = value, digest
         value, known = self.found[name]
         if known != digest:
-            raise Unkept(f"{name} is two")
+            raise Unkept(f"{name} is recorded with two digests")
         return value
 
     def ref(self, data: Any) -> Ref:
@@ -154,7 +154,7 @@ class EntryReader:
             name, owner = what
             found = getattr(self.named(owner), name)
             if type(found) is not types.MethodWrapperType:
-                raise Unkept(f"{name} is another one")
+                raise Unkept(f"{name} has changed")
             return found
         return thaw(self.plain(what)) if how == "plain" else self.named(what)
 
@@ -176,9 +176,9 @@ class EntryReader:
         """The code of the function that is there now."""
         function = self.fetch(source)
         if type(function) is not types.FunctionType or code_digest(function.__code__) != digest:
-            raise Unkept(f"{source} has other code")
+            raise Unkept(f"the code of {source} has changed")
         if MARK in function.__dict__ or function.__code__ in BY_CODE and not is_library(function.__code__):
-            raise Unkept(f"{source} is not to be captured")
+            raise Unkept(f"{source} is marked as not to be captured")
         return function.__code__
 
 
@@ -212,20 +212,20 @@ def kept_entry(
 
 
 def say(error: Exception) -> None:
-    log("cache", lambda: f"a kept entry does not hold: {type(error).__name__}: {error}")
+    log("cache", lambda: f"a cached entry does not hold: {type(error).__name__}: {error}")
 
 
 def restored(
     factory: Any, data: Mapping[str, Any], function: Any, arguments: Mapping[str, Any], make: Any
 ) -> Any:
     if data["hashes"] not in (None, hash("weft")) or not untouched() or has_own_globals(function):
-        raise Unkept("this process differs")
+        raise Unkept("the library was changed, the hash seed differs, or the function has globals of its own")
     for path, digest in data["files"].items():
         if file_digest(path) != digest:
-            raise Unkept(f"{path} is another one")
+            raise Unkept(f"{path} has changed")
     reader = EntryReader(data, function, arguments)
     if data["tensors"] != class_digest(Parameter, reader.classes):
-        raise Unkept("tensors are others")
+        raise Unkept("the class Parameter has changed")
     undo: list[Callable[[], None]] = []
     try:
         for number, places in data["prepared"]:
@@ -251,7 +251,7 @@ def _restored(factory: Any, data: Mapping[str, Any], reader: EntryReader, make: 
     facts = [input_facts(value) for value in inputs]
     others = [n for n, (one, two) in enumerate(zip(facts, data["facts"], strict=True)) if one != two]
     if any(type(inputs[number]) is not float or data["facts"][number][0] != "float" for number in others):
-        raise Unkept("inputs lie otherwise")
+        raise Unkept("the inputs have other types or strides")
     outputs = [
         (how, reader.plain(what) if how == "constant" else what, version)
         for how, what, version in data["outputs"]
@@ -260,9 +260,9 @@ def _restored(factory: Any, data: Mapping[str, Any], reader: EntryReader, make: 
         data["program"], inputs, outputs, data["written"], data["strides"], data["values"]
     )
     if direct is None:
-        raise Unkept("its program is gone")
+        raise Unkept("its program is no longer in the cache")
     if not factory.reads(direct).issuperset(others):
-        raise Unkept("a number that is part of the program is another one")
+        raise Unkept("a float that the program was specialised to has changed")
     namespace: dict[str, Any] = {"__name__": reader.function.__globals__.get("__name__")}
     for name, (how, what) in data["uses"].items():
         namespace[name] = reader.used(how, what)

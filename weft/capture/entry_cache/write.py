@@ -1,4 +1,4 @@
-"""Keeping: what a compiled call is made of, as text for processes to come.
+"""Writing to the entry cache: what a compiled call is made of, as JSON for later processes.
 
 Takes the recipe of an entry whose graph is one native program, and facts of the call that it has served;
 gives JSON, or says why there is none. One idea: an entry is kept only if all of it is plain data, paths from
@@ -81,7 +81,7 @@ MOST_TEXT: Final = 1 << 24
 def dtype_name(kind: np.dtype[Any]) -> str:
     """The name of a dtype that is found again as the very same object."""
     if kind.hasobject or np.dtype(kind.name) is not kind:
-        raise Unkept(f"numbers of type {kind}")
+        raise Unkept(f"an input of dtype {kind}")
     return str(kind.name)
 
 
@@ -144,7 +144,7 @@ class EntryWriter:
 
     def module(self, name: Any) -> None:
         if type(name) is not str:
-            raise Unkept("a class of no module")
+            raise Unkept("a class without a module")
         if is_ours(name):
             return
         self.files.add(file_of_module(name))
@@ -163,7 +163,7 @@ class EntryWriter:
 
     def ref(self, ref: Ref) -> Any:
         if ref.parts is not None or ref.weak is not None:
-            raise Unkept(f"{ref.label}, known by itself alone")
+            raise Unkept(f"{ref.label}, an object that is guarded by identity")
         return ["none"] if ref.strong is None else self.named(ref.strong)
 
     def source(self, source: Source) -> int:
@@ -208,7 +208,7 @@ def _is_standard(file: str) -> bool:
 
 
 def input_facts(value: Any) -> Any:
-    """How an input lies in memory and stands on the tape; numbers as they are."""
+    """Type, strides and autograd state of an input; numbers by value."""
     kind = type(value)
     if kind in PLAIN and type(value.array) is np.ndarray:
         array = value.array
@@ -247,7 +247,7 @@ class Keep:
             self.done = True
             return
         if self.factory.conditions(direct):
-            self.refuse(Unkept("numbers that the program relies upon, and no guard asks for"))
+            self.refuse(Unkept("conditions on numbers that no guard checks"))
             return
         try:
             facts = [input_facts(value) for value in inputs]
@@ -259,7 +259,7 @@ class Keep:
 
     def refuse(self, error: Unkept) -> None:
         self.done, self.reason = True, str(error)
-        log("cache", lambda: f"{self.recipe.code.co_qualname} is not kept: {self.reason}")
+        log("cache", lambda: f"{self.recipe.code.co_qualname} is not cached: {self.reason}")
 
     def write(self) -> None:
         """Puts the entry on disk, once."""

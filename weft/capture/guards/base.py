@@ -38,7 +38,7 @@ PARTS: Final = ("fits", "describe", "render", "check", "write", "read")
 class Guard:
     """One predicate: `Guard("TYPE", source, int)` is of the class that has this name.
 
-    Payloads may be given raw (a class, an object, a value): they are held as is right.
+    Payloads may be given raw (a class, an object, a value): `normal` gives the form that is held.
     """
 
     kind: ClassVar[str]

@@ -142,6 +142,6 @@ class Has(Membership, kind="HAS"):
 
 
 class Lacks(Membership, kind="LACKS"):
-    """A dict has not the key."""
+    """A dict lacks the key."""
 
     there = False

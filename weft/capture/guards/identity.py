@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ObjectGuard(Guard):
-    """What is told by one object."""
+    """A kind whose payload is one object."""
 
     def normal(self, payload: Any) -> Any:
         return as_ref(payload)

@@ -137,7 +137,7 @@ def spending(builder: Builder, value: Any, name: str) -> str:
     """The call that puts a spent history behind a tensor."""
     leaves = spent_on(value)
     if leaves is None:
-        return str(builder.refuse(value, "of whose history a part is spent"))
+        return str(builder.refuse(value, "whose autograd history is partly freed"))
     given = [name, builder.constant(type(value.node).__name__), *[builder.text(leaf) for leaf in leaves]]
     return f"{builder.constant(spend, 'spend')}({', '.join(given)})"
 
@@ -151,7 +151,7 @@ def spent_lines(builder: Builder) -> list[str]:
             continue
         if not has_type(history(value), Outside) and is_spent(value):
             if value.origin is not None:
-                builder.refuse(value, "that is a view with a spent history")
+                builder.refuse(value, "that is a view whose autograd history is freed")
             lines.append(spending(builder, value, builder.text(value)))
     return lines
 
