@@ -394,7 +394,7 @@ def _mark(function: Any, policy: Policy, reason: str) -> Any:
         raise AssertionError(f"A callable function is expected, but {type(function)} is provided.")
     plain = function.__func__ if isinstance(function, MethodType) else function
     if not isinstance(plain, FunctionType):
-        raise TypeError(f"{function!r} cannot be marked: capture asks Python functions only")
+        raise TypeError(f"{function!r} cannot be marked: only Python functions can")
     plain.__dict__[MARK] = (policy, reason)
     return function
 

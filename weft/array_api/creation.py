@@ -30,7 +30,7 @@ def arange(
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """An array whose elements nobody has set."""
+    """An uninitialised array."""
     return w.empty(shape_of(shape), dtype=dtype, device=device)  # type: ignore[no-any-return]
 
 
@@ -50,7 +50,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
 
 
 def empty_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """An array of the same shape whose elements nobody has set."""
+    """An uninitialised array of the same shape."""
     return w.empty_like(x, dtype=dtype, device=device)  # type: ignore[no-any-return]
 
 

@@ -106,7 +106,7 @@ class StopRecomputation:
 
 
 def noop_context_fn() -> tuple[Any, Any]:
-    """The contexts of forward and of recomputation, where there are none."""
+    """The default `context_fn`: null contexts for the forward and the recomputation."""
     return nullcontext(), nullcontext()
 
 
@@ -327,7 +327,7 @@ def _difference(index: int, before: tuple[Any, ...], after: tuple[Any, ...]) -> 
 
 
 class _PackedArgument:
-    """A tensor argument in the hands of the hooks around the checkpoint."""
+    """A tensor argument that the hooks around the checkpoint packed."""
 
     __slots__ = ("item", "tracked")
 

@@ -62,7 +62,7 @@ class Directions(Level):
         self.duals = []
 
     def close(self) -> None:
-        """Duals that somebody still holds become their primals."""
+        """Duals that are still referenced become their primals."""
         for reference in self.duals:
             tensor = reference()
             if type(tensor) is DualTensor:

@@ -130,7 +130,7 @@ class Loose:
 
 
 class Packed:
-    """A saved tensor in the hands of saved-tensor hooks, and the history to give back to what they return."""
+    """A saved tensor that saved-tensor hooks packed, and the history to give back to what they return."""
 
     __slots__ = ("item", "target", "index", "loose")
 
@@ -297,7 +297,7 @@ class UnrecordedBackward(Node):
 
 
 def unrecorded(tensor: Tensor, owner: Any) -> Tensor:
-    """The tensor as one that depends on the inputs of `owner` in a way that nobody recorded."""
+    """The tensor as one that depends on the inputs of `owner` in a way that was not recorded."""
     name = short_name(owner)
     node = UnrecordedBackward.__new__(UnrecordedBackward)
     node._seq = next_sequence()

@@ -6,14 +6,14 @@ same rules. `weft.autograd.engine` has `backward` and `grad`, which users call.
 
 # Note [Whose array is it]
 Rules may return an array they were given (the gradient of both inputs of `a + b` is one array), or one that
-somebody else holds. A leaf may keep an array as its `.grad` only if nobody else can reach it, which its
+is referenced elsewhere. A leaf may keep an array as its `.grad` only if nothing else refers to it, which its
 reference count tells.
 
 # Note [Nodes that stand for many]
-The sweep comes by every node behind its roots, and hooks of a tensor are given None where nothing but nodes
+The sweep visits every node behind its roots, and hooks of a tensor are given None where nothing but nodes
 without gradients lead to it. One node of a compiled call has edges to all inputs of that call, though the
-output that a gradient came to may depend on few of them: what it has no gradient for, eager code would not
-have come by. So hooks are not called, and custom Functions not run, there. The same for outputs of such a
+output that a gradient came to may depend on few of them: eager's sweep would not visit those for which it has
+no gradient. So hooks are not called, and custom Functions not run, there. The same for outputs of such a
 node: each would have a node of its own.
 """
 
@@ -235,7 +235,7 @@ class Task:
         return False
 
     def will_run(self, node: Any) -> bool:
-        """Whether this run comes by the node: runs it, or captures there."""
+        """Whether the sweep visits the node: runs it, or captures its gradient."""
         if self.needed is not None:
             return node in self.needed or bool(self.captures and node in self.captures)
         if self.reached is None:
@@ -450,8 +450,8 @@ def leading_to(roots: list[Any], targets: Container[Any]) -> set[Any]:
 
 
 class _Probe:
-    """A node whose rule makes a new array, to see what reference count a gradient has that nobody else
-    holds."""
+    """A node whose rule makes a new array, to see the reference count of a gradient that nothing else refers
+    to."""
 
     _seq, slots, outputs, hooks = 0, None, None, None
     runs_without_gradient = False

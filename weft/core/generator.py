@@ -57,7 +57,7 @@ class StreamPosition:
         while self.left and self.offset + blocks > self.left[0][2]:
             del self.left[0]
             if not self.left:
-                raise RuntimeError("what runs once more draws more random numbers than when it ran")
+                raise RuntimeError("the recomputation draws more random numbers than the first run")
             self.seed, self.offset, _ = self.left[0]
 
 

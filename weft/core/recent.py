@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Recent(dict[Any, Any]):
-    """A dictionary from which entries are dropped one by one, those that nobody asks for first."""
+    """A least-recently-used cache: a dictionary that drops the entries first that were not asked for."""
 
     __slots__ = ("_uses", "_count")
 

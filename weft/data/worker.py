@@ -88,7 +88,7 @@ class Packer(ForkingPickler):
 
 
 def received_storage(content: Any) -> UntypedStorage:
-    """The storage of memory that has come by itself."""
+    """The storage of memory that was sent beside the pickle."""
     made = UntypedStorage(0)
     made._hold(np.asarray(content))
     return made

@@ -66,7 +66,7 @@ class Effect:
 NATIVE: Final = "native"
 """Marks, in a node's meta, one that is to run as it is: what it leaves on the tape is looked at."""
 ACCUMULATES: Final = "accumulates"
-"""Marks, in a node's meta, a clone that exists only so that a leaf's `.grad` is nobody else's."""
+"""Marks, in a node's meta, a clone that exists only so that a leaf's `.grad` is not aliased."""
 LIES: Final = "lies"
 """Says, in a node's meta, what its strides are in elements, though its op would choose others; or whether it
 lies where its first argument does, which it is written over.
@@ -186,7 +186,7 @@ def _typed(value: Any) -> Any:
 
 
 def impure(node: Node) -> bool:
-    """Whether a node must stay though nobody reads it."""
+    """Whether a node has side effects, so that it stays even if it is unused."""
     return node.op in ("placeholder", "output") or not effect(node).pure
 
 
@@ -261,8 +261,8 @@ def _memory(value: Any) -> set[int]:
 
 
 def wants_layout(node: Node) -> bool:
-    """Whether a view of a captured graph may refuse a tensor that lies otherwise than the one of the capture,
-    which no guard asks: one that joins axes does.
+    """Whether a view of a captured graph may refuse a tensor with other strides than in the capture, which no
+    guard checks: a view that joins dimensions may.
     """
     source = node.all_input_nodes[0]
     before, after = source.meta.get("val"), node.meta.get("val")

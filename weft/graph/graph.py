@@ -235,7 +235,7 @@ class Graph(AnyGraph):
 
     # -- changing --------------------------------------------------------------------------------------------
     def erase_node(self, node: Node) -> None:
-        """Removes a node that nobody reads. Erasing twice is harmless."""
+        """Removes a node without users. Erasing twice is harmless."""
         if node.graph is not self:
             raise RuntimeError(f"{node.name} belongs to another graph")
         if node.users:
@@ -273,7 +273,7 @@ class Graph(AnyGraph):
             node.name = self._names.create(wished)
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Erases what nobody reads and nobody would miss; says whether anything was erased."""
+        """Erases unused nodes without side effects; says whether anything was erased."""
         impure = is_impure_node or self.impure
         before = self._count
         for node in reversed(self.nodes):

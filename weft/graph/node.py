@@ -273,7 +273,7 @@ class Node:
         return f'  File "{file}", line {line}, in {function}' + (f"\n    {code}" if code else "")
 
     def is_impure(self) -> bool:
-        """Whether the node must stay though nobody reads it."""
+        """Whether the node has side effects, so that it stays even if it is unused."""
         return self.graph.impure(self)
 
     def format_node(self) -> str:

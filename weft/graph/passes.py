@@ -44,7 +44,7 @@ REPEATS: Final = "repeats"
 
 
 def dce(graph: Graph, impure: Callable[[Node], bool] | None = None) -> Graph:
-    """Without nodes that nobody reads; what writes, draws or may do anything unknown stays."""
+    """Dead code elimination: without unused nodes; what writes, draws or has unknown effects stays."""
     result = graph.copy()
     result.eliminate_dead_code(impure)
     named = {node.target for node in result.find_nodes(op="get_attr")}

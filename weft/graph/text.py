@@ -1,7 +1,7 @@
 """The graph as Python: FX's text for people, and the function that runs.
 
 Takes a graph; `python_code` gives the text of `forward`, `compile_graph` the function. One idea: both are the
-same statements under two spellings, and each line frees what nobody reads below it.
+same statements under two spellings, and each line frees the values whose last use it is.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PythonCode:
 
 
 def last_uses(graph: Graph) -> dict[Node, list[Node]]:
-    """For each node, the inputs that nobody reads after it; a node that nobody reads at all frees itself."""
+    """For each node, the inputs whose last use it is; an unused node frees itself."""
     last: dict[Node, Node] = {}
     freed: dict[Node, list[Node]] = {}
     for node in reversed(graph.nodes):

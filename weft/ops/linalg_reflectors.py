@@ -73,7 +73,7 @@ def _eig_kernel(x: Array) -> tuple[Array, Array]:
 
 
 def _eig_gradient(g: tuple[Any, Any], out: tuple[Any, Any]) -> Any:
-    """Vectors are of length one, and their phases are nobody's: only what is left of g counts."""
+    """Eigenvectors have norm one and an arbitrary phase: g is projected to what remains."""
     (along_values, along_vectors), (values, vectors) = g, out
     turned = adjoint(vectors)
     if along_vectors is None:

@@ -258,7 +258,7 @@ def __contains__(self: Tensor, element: Any) -> bool:
 
 # -- writing over --------------------------------------------------------------------------------------------
 def _plainly_writable(target: Tensor, *sources: Any) -> bool:
-    """Whether a write needs nothing but the write: no gradient is recorded, nobody overrides."""
+    """Whether a write needs nothing but the write: no gradient is recorded, and no override applies."""
     mode = modes.current()
     if mode.__class__ is not bool or target.__class__ not in PLAIN or target.array.__class__ not in DEVICES:
         return False

@@ -139,7 +139,7 @@ def meta_array(type_: TensorType, where: device = meta, exact: bool = False) -> 
 
 
 class _UntouchedMemory:
-    """Describes memory to NumPy that nobody will touch."""
+    """Describes memory to NumPy that is never accessed."""
 
     __slots__ = ("__array_interface__",)
     __array_interface__: dict[str, Any]

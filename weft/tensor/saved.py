@@ -177,7 +177,7 @@ class SavedTensor:
 
 
 def drop_versions(node: Node, position: int) -> None:
-    """From now on nobody minds whether the tensor saved at this position is written to."""
+    """Stops checking the version of the tensor saved at this position."""
     if node.versions is None:
         return
     pairs = [p for p in zip(node.versions[::2], node.versions[1::2]) if p[0] is not None]

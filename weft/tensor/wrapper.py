@@ -98,7 +98,7 @@ class Wrapper(Tensor):
         return self
 
     def refuse_mask(self) -> None:
-        """Raises where nobody can know how many elements a mask selects."""
+        """Raises where a mask selects a data-dependent number of elements (under vmap)."""
 
     def refuse_out(self, op: Any) -> None:
         """Raises: results inside a transform cannot be stored into tensors that the caller gives."""

@@ -34,7 +34,7 @@ class Host:
         return function
 
     def saves_inference(self) -> None:
-        """A transform saves a tensor that was made in inference mode: nobody else may."""
+        """A transform saves a tensor that was made in inference mode, which only transforms may."""
 
     def accumulate(self, leaf: Any, gradient: Any, graph: bool) -> Any:
         """Adds a gradient to a leaf's `.grad` where the engine runs over fakes; `graph`: whether the sum must

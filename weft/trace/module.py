@@ -65,8 +65,8 @@ class GraphModule(Module):
         *,
         lazily: bool = False,
     ) -> None:
-        """`lazily`: `forward` is generated when it is called first, since most likely nobody ever calls it.
-        The graph must not change until then.
+        """`lazily`: `forward` is generated when it is called first, since most are never called. The graph
+        must not change until then.
         """
         super().__init__()
         type(self).__name__ = type(self).__qualname__ = class_name

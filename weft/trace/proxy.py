@@ -32,7 +32,7 @@ from weft.trace.wrapped import fronted, recorded
 
 
 class TraceError(ValueError):
-    """Code that needs a value, which a proxy has not."""
+    """Code that needs a value, which a proxy does not have."""
 
 
 class Proxy:

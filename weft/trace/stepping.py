@@ -1,8 +1,8 @@
-"""Stepping: graphs run op by op, each op told at the user's line.
+"""Stepping: graphs run op by op, each op reported at the user's line.
 
 Takes a graph module; gives a function that runs it and says, before the next op runs, which line asked for
 this one and what came of it. One idea: it is an interpreter that talks; `WEFT_DEBUG=step` puts it where
-machine code would be, so gradients are told as well.
+machine code would be, so gradients are reported as well.
 """
 
 from __future__ import annotations
