@@ -70,6 +70,21 @@ def test_names_are_there(page: Path) -> None:
             found = getattr(found, part) if hasattr(found, part) else importlib.import_module(path)
 
 
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_paths_are_there(page: Path) -> None:
+    for path in set(re.findall(r"`((?:weft|tests|docs)/[\w/.*]+)`", page.read_text(encoding="utf-8"))):
+        assert list(ROOT.glob(path.rstrip("/"))), f"{page.name}: {path}"
+
+
+NATIVE_FILES = re.compile(r"`(\w+\*?(?:_\*)?\.py)`")
+
+
+def test_the_page_of_native_names_its_files() -> None:
+    text = (ROOT / "docs" / "native.md").read_text(encoding="utf-8")
+    for name in set(NATIVE_FILES.findall(text)):
+        assert list((ROOT / "weft" / "native").glob(name)), name
+
+
 def test_the_example_of_scripted_functions_runs() -> None:
     text = (ROOT / "docs" / "scripted.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
