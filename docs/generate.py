@@ -21,18 +21,18 @@ from weft.ops.record import REGISTRY, Kind
 HERE = Path(__file__).resolve().parent
 OPS_HEAD = """\
 From the records in `weft/ops`. *Grad*: it has a gradient rule (through which gradients of any order go).
-*Kernel*: how machine code does it: `body`, a scalar body that is fused with its neighbours; `rule`, a
-lowering of its own; where nothing stands, its array kernel is called. *parts*: the op is made of others, so
-gradients and kernels are theirs."""
+*Kernel*: how it is compiled: `body`, a scalar body that is fused with its neighbours; `rule`, a
+lowering of its own; where the cell is empty, its array kernel is called. *parts*: the op is made of others,
+so gradients and kernels are theirs."""
 VARIABLES = {
     "WEFT_LOGS": "topics that are logged on standard error, with commas between: see below",
-    "WEFT_DEBUG": "`step`: compiled code runs op by op, and tells each op at your line",
+    "WEFT_DEBUG": "`step`: compiled code runs op by op, and prints each op with your line",
     "WEFT_NAN_TRACE": "`1`: compiled code warns of the first step that makes NaN or an infinity",
     "WEFT_NUM_THREADS": "how many threads compiled code uses",
-    "WEFT_TIERS": "`full`: compiled code is made at the full level at once (`auto`)",
-    "WEFT_CACHE_DIR": "where compiled code is kept (without it `~/.cache/weft`)",
-    "WEFT_CACHE": "`0`: nothing is kept on disk; `programs`: nothing that was captured",
-    "WEFT_CACHE_SIZE": "how many MiB may be kept (1024)",
+    "WEFT_TIERS": "`full`: code is compiled at LLVM's level 2 at once; `draft`: always at level 0 (`auto`)",
+    "WEFT_CACHE_DIR": "the folder of the cache (without it `~/.cache/weft`)",
+    "WEFT_CACHE": "`0`: no cache on disk; `programs`: only code and programs, no captured entries",
+    "WEFT_CACHE_SIZE": "the size limit of the cache in MiB (1024)",
 }
 
 
@@ -72,7 +72,12 @@ def settings_page() -> str:
         lines.append(f"| `{each.name}` | `{each.default!r}` | {texts[each.name]} |")
     lines += ["", "Variables of the environment:", "", "| variable | what it does |", "| --- | --- |"]
     lines += [f"| `{name}` | {text} |" for name, text in VARIABLES.items()]
-    lines += ["", "Topics of `WEFT_LOGS` and `weft.compiler.set_logs(...)`:", "", "| topic | what it tells |"]
+    lines += [
+        "",
+        "Topics of `WEFT_LOGS` and `weft.compiler.set_logs(...)`:",
+        "",
+        "| topic | what it prints |",
+    ]
     lines += ["| --- | --- |", *(f"| `{name}` | {text} |" for name, text in logs.TOPICS.items()), ""]
     return "\n".join(lines)
 

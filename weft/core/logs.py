@@ -1,8 +1,8 @@
 """Logs: what the compiler did, on standard error, by topic.
 
 `WEFT_LOGS=graph,guards` (or `weft.compiler.set_logs("graph", "guards")`) turns topics on; each is a logger of
-its own, `weft.compile.graph`, that others may handle as they please. One idea: texts are made only where
-somebody listens, so `log` takes a function.
+its own, `weft.compile.graph`, that others may handle as they please. One idea: texts are made only for
+topics that are on, so `log` takes a function.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ TOPICS: Final = {
     "source": "the generated function of each entry",
     "compiled_autograd": "each tape that was captured as a graph, and why others were not",
     "deoptimised": "each call whose graph failed, so that the original ran",
-    "fusion": "what native kernels compute together, and why not more",
+    "fusion": "which ops native kernels fuse, and why not more",
     "kernels": "each native kernel as loops over scalar instructions, with the lines that it comes from",
     "llvm": "the LLVM text of kernels as they are compiled",
     "asm": "the assembly of kernels as they are compiled",
-    "memory": "the memory of native programs: what is kept where, and what shares room",
-    "cache": "what was found in the cache on disk, and what was not",
+    "memory": "the memory plan of native programs: offsets of values, and which share memory",
+    "cache": "hits and misses of the cache on disk, and why something is not cached",
 }
 ROOT: Final = "weft.compile"
 

@@ -24,17 +24,17 @@ class Settings:
     """
 
     nan_trace: bool = os.environ.get("WEFT_NAN_TRACE", "0") not in ("", "0")
-    """Run native programs step by step, and warn of the first step that makes NaN or an infinity of finite
-    numbers, with the user's lines. `WEFT_NAN_TRACE=1` turns it on from the start."""
+    """Run native programs step by step, and warn of the first step that makes NaN or an infinity from finite
+    operands, with the user's lines. `WEFT_NAN_TRACE=1` turns it on from the start."""
     debug: str = os.environ.get("WEFT_DEBUG", "")
-    """With "step", what would be machine code runs op by op, and each op is told, at the user's line, on
-    standard error. `WEFT_DEBUG` sets it from the start."""
+    """With "step", compiled graphs run op by op instead of as machine code, and each op is printed, with the
+    user's line, on standard error. `WEFT_DEBUG` sets it from the start."""
 
     tiers: str = os.environ.get("WEFT_TIERS", "auto")
-    """When compiled code is made at the full level: with "auto", functions whose work is small beside what it
-    costs to compile them well are compiled quickly first, and again in the background once they are called
-    twice; with "full", all are at once; with "draft", none ever is. Results are the same, bit by bit (but for
-    the signs of NaNs). `WEFT_TIERS` sets it from the start."""
+    """Tiers of compilation: with "auto", functions whose work is small beside the cost of optimising them are
+    compiled at LLVM's level 0 first, and at level 2 in the background once they are called twice; with
+    "full", all are compiled at level 2 at once; with "draft", none ever is. Results are the same, bit by bit
+    (but for the signs of NaNs). `WEFT_TIERS` sets it from the start."""
 
     watchers: ClassVar[list[Callable[[str], None]]] = []
     """Called with a setting's name after it was assigned: hot paths do not ask, they are told."""

@@ -295,7 +295,7 @@ def _bucket_samples(make: Maker) -> Iterator[Sample]:
     f"input: Operand, boundaries: Tensor, *, {SEARCH}", method=False, out=True, samples=_bucket_samples
 )
 def bucketize(input: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
-    """Between which boundaries each element lies."""
+    """The index of the bucket, between sorted boundaries, of each element."""
     rank = type_of(boundaries).ndim
     if rank != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({rank})")
@@ -339,7 +339,7 @@ isin = index(
     samples=lambda make: iter([Sample(make.ints(4, high=6), (2, 3)), Sample(make.ints(high=6), 6)]),
 )  # fmt: skip
 def unravel_index(indices: Any, shape: Any) -> Any:
-    """The coordinates of flat places in a tensor of this shape."""
+    """Flat indices into a tensor of this shape, as one index per dimension."""
     kind = type_of(indices).dtype
     if kind.category != dtypes.INTEGER:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {kind!r}")

@@ -104,7 +104,7 @@ empty = create(
     f"*size: Shape, {LIKE}",
     out=True,
     method=False,
-    doc="A tensor whose elements are unset.",
+    doc="An uninitialised tensor.",
     trusted=True,
     samples=_size_samples,
 )
@@ -159,7 +159,7 @@ def empty_permuted(
     pin_memory: bool,
     requires_grad: bool,
 ) -> Any:
-    """A tensor whose elements are unset, its dimensions in this order in memory, outermost first."""
+    """An uninitialised tensor, its dimensions in this order in memory, outermost first."""
     if len(physical_layout) != len(size):
         raise RuntimeError(
             f"Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) "
@@ -455,7 +455,7 @@ def _like(name: str, make: str, doc: str, lowering: str | None = None) -> Any:
 
 zeros_like = _like("zeros_like", "zeros", "Zeros in the shape of another tensor.", lowering="pointwise")
 ones_like = _like("ones_like", "ones", "Ones in the shape of another tensor.", lowering="pointwise")
-empty_like = _like("empty_like", "empty", "Unset elements in the shape of another tensor.")
+empty_like = _like("empty_like", "empty", "An uninitialised tensor in the shape of another.")
 
 
 def _full_like_rule(x: TensorType, fill_value: Any, *options: Any) -> TensorType:
@@ -509,7 +509,7 @@ def _new(name: str, make: str, doc: str, lowering: str | None = None) -> Any:
 
 new_zeros = _new("new_zeros", "zeros", "Zeros of the tensor's dtype and device.", lowering="pointwise")
 new_ones = _new("new_ones", "ones", "Ones of the tensor's dtype and device.", lowering="pointwise")
-new_empty = _new("new_empty", "empty", "Unset elements of the tensor's dtype and device.")
+new_empty = _new("new_empty", "empty", "An uninitialised tensor of the tensor's dtype and device.")
 
 
 def _new_full_rule(
@@ -689,7 +689,7 @@ NOT_PRESERVED = "preserve memory format is unsupported by the contiguous operato
     "input: Tensor, *, memory_format: MemoryFormat = None", function=False, samples=_contiguous_samples
 )
 def contiguous(x: Any, form: Any) -> Any:
-    """The tensor itself if its elements lie in this order, else a copy in which they do."""
+    """The tensor itself if it has this memory format, else a copy that does."""
     form = contiguous_format if form is None else form
     if isinstance(x, TensorType):
         return _copy_rule(x, x.dtype, form)

@@ -503,7 +503,7 @@ def inner(input: Any, other: Any) -> Any:
     "input: Tensor, vec2: Tensor", out=True, aliases=("ger",), samples=_pairs(((2,), (3,)), ((0,), (2,)))
 )
 def outer(input: Any, vec2: Any) -> Any:
-    """Every product of an element of one vector with one of the other."""
+    """The outer product of two vectors."""
     for name, value in (("self", input), ("vec2", vec2)):
         if len(value.shape) != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {len(value.shape)}-D")

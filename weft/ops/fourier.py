@@ -266,7 +266,7 @@ def _real_line(x: Any, n: Any, dim: int, norm: Any, forward: bool) -> Any:
 
 @_defined(LINE, _line_samples)
 def rfft(input: Any, n: Any, dim: int, norm: Any) -> Any:
-    """Half the spectrum of a real signal: the other half is its mirror image."""
+    """Half the spectrum of a real signal: the other half is its conjugate mirror image."""
     return _half_line("rfft", input, n, dim, norm, True)
 
 
@@ -278,7 +278,7 @@ def irfft(input: Any, n: Any, dim: int, norm: Any) -> Any:
 
 @_defined(LINE, _line_samples)
 def hfft(input: Any, n: Any, dim: int, norm: Any) -> Any:
-    """The real spectrum of a signal that is its own mirror image, of which half is given."""
+    """The real spectrum of a Hermitian signal, of which half is given."""
     return _real_line(input, n, dim, norm, True)
 
 
@@ -366,7 +366,7 @@ def _several(suffix: str, default: str) -> None:
            lambda x, s, dim, norm: _half_several("rfftn", x, s, dim, norm, True, RFFTN))  # fmt: skip
     define("irfft", "The real signal of half a spectrum over several dimensions.",
            lambda x, s, dim, norm: _real_several("irfftn", x, s, dim, norm, False))  # fmt: skip
-    define("hfft", "The real spectrum of half a signal that is its own mirror image.",
+    define("hfft", "The real spectrum of half a Hermitian signal.",
            lambda x, s, dim, norm: _real_several("hfftn", x, s, dim, norm, True))  # fmt: skip
     define("ihfft", "Half the signal of a real spectrum over several dimensions.",
            lambda x, s, dim, norm: _half_several("ihfftn", x, s, dim, norm, False, IHFFTN))  # fmt: skip

@@ -96,7 +96,7 @@ ALIGN_WARNING = (
     1), False)]),
 )  # fmt: skip
 def affine_grid(theta: Any, size: Any, align_corners: Any) -> Any:
-    """The places at which `grid_sample` reads to apply 2D or 3D affine maps to images of this size."""
+    """The grid that makes `grid_sample` apply 2D or 3D affine maps to images of this size."""
     if align_corners is None:
         warn(ALIGN_WARNING)
         align_corners = False
@@ -256,7 +256,7 @@ def _sample_samples(make: Maker) -> Iterator[Sample]:
     refuses="nothing",
 )  # fmt: skip
 def grid_sample(input: Any, grid: Any, mode: str, padding_mode: str, align_corners: Any) -> Any:
-    """The values of images at places between -1 (the first edge or corner) and 1 (the last)."""
+    """The values of images at grid points between -1 (the first edge or corner) and 1 (the last)."""
     kind = type_of(input)
     _check_sample(kind, type_of(grid), mode, padding_mode)
     if align_corners is None:

@@ -164,7 +164,7 @@ def _vander_samples(make: Maker) -> Iterator[Sample]:
 
 @composite("x: Tensor, N: Any = None, increasing: bool = False", method=False, samples=_vander_samples)
 def vander(x: Any, N: Any, increasing: bool) -> Any:
-    """Rows of falling (or rising) powers of each element."""
+    """The Vandermonde matrix: falling (or rising) powers of each element, as rows."""
     kind = type_of(x)
     if kind.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")

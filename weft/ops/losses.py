@@ -264,7 +264,7 @@ def _smooth_samples(make: Maker) -> Iterator[Sample]:
 def smooth_l1_loss(
     input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, beta: float
 ) -> Any:
-    """The absolute difference with its tip rounded below `beta`."""
+    """The absolute difference, quadratic below `beta`."""
     input, target = _matched(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)

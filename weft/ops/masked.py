@@ -1,8 +1,8 @@
 """Reductions and normalisations of some elements: the `masked` namespace.
 
-Takes a tensor and a mask (true: the element counts; none: all do); gives what the op of that name would give
-of the elements that count. One idea: each op has a number that changes nothing (0 for sums, -inf for maxima);
-elements that do not count are replaced by it, so gradients leave them out by themselves.
+Takes a tensor and a mask (true: the element is used; none: all are); gives what the op of that name gives for
+the unmasked elements. One idea: each op has a neutral element (0 for sums, -inf for maxima); masked elements
+are replaced by it, so their gradients are zero by themselves.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _extreme(x: Any, mask: Any, dim: Any, keepdim: bool, sign: int) -> Any:
 
 
 def _count(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
-    """How many elements count, in the tensor's real dtype."""
+    """How many elements are unmasked, in the tensor's real dtype."""
     ones = ops.ones_like(x)
     ones = ops.real(ones) if type_of(ones).dtype.is_complex else ones
     return ops.sum(_masked(ones, mask, 0), dim, keepdim)
@@ -126,11 +126,23 @@ def _variance(x: Any, mask: Any, dim: Any, keepdim: bool, correction: Any) -> An
     return ops.div(ops.sum(squares, dim, keepdim), freedom)
 
 
-_fold("sum", "The sum of what counts.", lambda x, mask, dim, keep: ops.sum(_masked(x, mask, 0), dim, keep))
-_fold("prod", "The product of what counts.", _product)
-_fold("amax", "The largest of what counts.", lambda x, mask, dim, keep: _extreme(x, mask, dim, keep, 1))
-_fold("amin", "The smallest of what counts.", lambda x, mask, dim, keep: _extreme(x, mask, dim, keep, -1))
-_fold("mean", "The mean of what counts.", _mean)
+_fold(
+    "sum",
+    "The sum of the unmasked elements.",
+    lambda x, mask, dim, keep: ops.sum(_masked(x, mask, 0), dim, keep),
+)
+_fold("prod", "The product of the unmasked elements.", _product)
+_fold(
+    "amax",
+    "The maximum of the unmasked elements.",
+    lambda x, mask, dim, keep: _extreme(x, mask, dim, keep, 1),
+)
+_fold(
+    "amin",
+    "The minimum of the unmasked elements.",
+    lambda x, mask, dim, keep: _extreme(x, mask, dim, keep, -1),
+)
+_fold("mean", "The mean of the unmasked elements.", _mean)
 
 
 def _log_sum(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
@@ -138,7 +150,7 @@ def _log_sum(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
     return _cast(ops.logsumexp(_bounded(x, mask, -1, "logsumexp"), places, keepdim), type_of(x).dtype)
 
 
-_fold("logsumexp", "The logarithm of the sum of exponentials of what counts.", _log_sum)
+_fold("logsumexp", "The logarithm of the sum of exponentials of the unmasked elements.", _log_sum)
 
 
 def _place(name: str, sign: int) -> Op:
@@ -149,7 +161,7 @@ def _place(name: str, sign: int) -> Op:
         found = getattr(ops, name)(_bounded(x, mask, -sign, name), dim, keepdim)
         return ops._to_copy(found, type_of(x).dtype)
 
-    body.__doc__ = "Where the extreme of what counts lies."
+    body.__doc__ = "The index of the maximum or minimum of the unmasked elements."
     return composite(
         FOLD.replace("dim: Dims", "dim: MaybeDim"), name=name, namespace="masked",
         samples=lambda make: (Sample(*s.args, grad=False, **s.kwargs) for s in list(_samples(make))[:2]),
@@ -196,7 +208,7 @@ def median(input: Any, dim: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
     samples=lambda make: (Sample(s.args[0], 2.0, *s.args[1:], **s.kwargs) for s in _samples(make)),
 )  # fmt: skip
 def norm(input: Any, ord: float, dim: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
-    """The vector norm of what counts."""
+    """The vector norm of the unmasked elements."""
     x = _masked(_cast(input, dtype), mask, inf if ord == -inf else 0)
     return ops.linalg_vector_norm(x, ord, _dims(dim), keepdim)
 
@@ -223,7 +235,7 @@ def _spread_dtype(input: Any, dtype: Any) -> Any:
 
 @composite(SPREAD, namespace="masked", samples=_samples)
 def var(input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
-    """The variance of what counts."""
+    """The variance of the unmasked elements."""
     given = _correction(unbiased, correction)
     return _cast(
         _variance(_cast(input, dtype), mask, _dims(dim), keepdim, given), _spread_dtype(input, dtype)
@@ -258,18 +270,23 @@ def _above(x: Any, mask: Any) -> Any:
     return _bounded(x, mask, -1, "amax")
 
 
-_line("cumsum", "The running sum of what counts.", lambda x, mask: _masked(x, mask, 0), _running(ops.cumsum))
 _line(
-    "cumprod", "The running product of what counts.", lambda x, mask: _masked(x, mask, 1),
+    "cumsum",
+    "The cumulative sum of the unmasked elements.",
+    lambda x, mask: _masked(x, mask, 0),
+    _running(ops.cumsum),
+)
+_line(
+    "cumprod", "The cumulative product of the unmasked elements.", lambda x, mask: _masked(x, mask, 1),
     _running(ops.cumprod),
 )  # fmt: skip
-_line("softmax", "Softmax over what counts.", _above, lambda x, dim: ops.softmax(x, dim))
+_line("softmax", "Softmax over the unmasked elements.", _above, lambda x, dim: ops.softmax(x, dim))
 _line(
-    "log_softmax", "The logarithm of softmax over what counts.", _above,
+    "log_softmax", "The logarithm of softmax over the unmasked elements.", _above,
     lambda x, dim: ops.log_softmax(x, dim),
 )  # fmt: skip
 _line(
-    "softmin", "Softmax of the negated elements that count.", lambda x, mask: _bounded(x, mask, 1, "amin"),
+    "softmin", "Softmax of the negated unmasked elements.", lambda x, mask: _bounded(x, mask, 1, "amin"),
     lambda x, dim: ops.softmax(ops.neg(x), dim),
 )  # fmt: skip
 
@@ -281,7 +298,7 @@ _line(
     samples=lambda make: (Sample(s.args[0], 2.0, *s.args[1:], **s.kwargs) for s in _line_samples(make)),
 )  # fmt: skip
 def normalize(input: Any, ord: float, dim: int, eps: float, dtype: Any, mask: Any) -> Any:
-    """What counts, divided by its norm along a dimension; 0 elsewhere."""
+    """The unmasked elements, divided by their norm along a dimension; 0 elsewhere."""
     x = _cast(input, dtype)
     length = norm(x, ord, dim, keepdim=True, mask=mask)
     return ops.div(_masked(x, mask, 0), ops.clamp_min(length, eps))
@@ -296,6 +313,6 @@ def normalize(input: Any, ord: float, dim: int, eps: float, dtype: Any, mask: An
     ),
 )  # fmt: skip
 def logaddexp(input: Any, other: Any, dtype: Any, input_mask: Any, other_mask: Any) -> Any:
-    """log(exp(input) + exp(other)), each where it counts."""
+    """log(exp(input) + exp(other)), of the unmasked elements."""
     found = ops.logaddexp(_masked(input, input_mask, -inf), _masked(other, other_mask, -inf))
     return _cast(found, type_of(input).dtype if dtype is None else dtype)

@@ -646,7 +646,7 @@ def _instance_norm_user(
     momentum: float,
     eps: float,
 ) -> Any:
-    """Normalises each channel of each example over its own places."""
+    """Normalises each channel of each example over its spatial dimensions."""
     shape = tuple(type_of(x).shape)
     if use_input_stats and math.prod(shape[2:]) == 1:
         raise ValueError(
@@ -667,7 +667,7 @@ def instance_norm(
     eps: float,
     _cudnn: bool,
 ) -> Any:  # fmt: skip
-    """Normalises each channel of each example over its own places."""
+    """Normalises each channel of each example over its spatial dimensions."""
     return _run_instance_norm(x, weight, bias, mean, variance, use_input_stats, momentum, eps)
 
 

@@ -396,7 +396,7 @@ def randint(
     pin_memory: bool,
     requires_grad: bool,
 ) -> Any:
-    """Whole numbers of [low, high), each as likely as the others; low is 0 where only high is given."""
+    """Uniform random integers in [low, high); low is 0 where only high is given."""
     check_layout(layout)
     if isinstance(high, (tuple, list)) and size is None:
         low, high, size = None, low, high
@@ -482,7 +482,7 @@ def randn_like(x: Any, generator: Any, *options: Any) -> Any:
     reads_elements=False,
 )
 def randint_like(x: Any, low: Any, high: Any, generator: Any, *options: Any) -> Any:
-    """Whole numbers of [low, high) in the shape of another tensor."""
+    """Uniform random integers in [low, high) in the shape of another tensor."""
     if high is None:
         low, high = 0, low
     first, last = (
@@ -520,7 +520,7 @@ def _bernoulli_samples(make: Maker) -> Iterator[Sample]:
     lowering="random",
 )
 def bernoulli(x: Any, p: Any, generator: Any) -> Any:
-    """Ones with the probabilities that the tensor holds (or with p, in its shape), else zeros."""
+    """Zeros and ones; a one has the probability that the tensor holds (or p, in its shape)."""
     like = type_of(x)
     if p is not None:
         _check_probability(p)
@@ -767,7 +767,7 @@ def geometric(x: Any, p: float, generator: Any) -> Any:
     lowering="random",
 )
 def random_(x: Any, from_: Any, to: Any, generator: Any) -> Any:
-    """Whole numbers of [from, to), or of all that the dtype can count to."""
+    """Uniform random integers in [from, to), or of all that the dtype represents."""
     kind = type_of(x).dtype
     if from_ is None and to is None:
         if kind.is_complex:

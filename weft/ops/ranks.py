@@ -187,7 +187,7 @@ _kth_values = values_op("_kthvalue_values", "KthvalueBackward0", lowering=None)
     samples=_kth_samples,
 )
 def kthvalue(input: Any, k: int, dim: int, keepdim: bool) -> Any:
-    """The k-th smallest along a dimension, and where it lies."""
+    """The k-th smallest element along a dimension, and its index."""
     indices = _kth_indices(input, k, dim, keepdim)
     return KTHVALUE(_kth_values(input, indices, dim, keepdim), indices)
 
@@ -241,7 +241,7 @@ _mode_values = values_op("_mode_values", "ModeBackward0", lowering=None)
     "input: Tensor, dim: Dim = -1, keepdim: bool = False", returns=MODE, out="exact", samples=_mode_samples
 )
 def mode(input: Any, dim: int, keepdim: bool) -> Any:
-    """The commonest value along a dimension (the smallest of several), and where it lies."""
+    """The most frequent value along a dimension (the smallest of several), and its index."""
     indices = _mode_indices(input, dim, keepdim)
     return MODE(_mode_values(input, indices, dim, keepdim), indices)
 
@@ -322,7 +322,7 @@ def _nanmedian_samples(make: Maker) -> Iterator[Sample]:
     overloads=value_overloads("nanmedian"),
 )
 def nanmedian(input: Any, dim: Any, keepdim: bool) -> Any:
-    """The middle value of what is not NaN, and with dim where it lies."""
+    """The median of the elements that are not NaN, and with dim its index."""
     if dim is None:
         return _nanmedian_all(input)
     indices = _nanmedian_indices(input, dim, keepdim)

@@ -76,7 +76,7 @@ def spread(g: Any, like: TensorType, dim: Any, keepdim: bool) -> Any:
 
 
 def check_elements(name: str, x: TensorType, dim: Any) -> None:
-    """Extremes of nothing do not exist."""
+    """Refuses an empty dimension, which has no maximum or minimum."""
     if x.numel():
         return
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):

@@ -75,7 +75,7 @@ _sort_values = values_op("_sort_values", "SortBackward0")
     returns=SORT, out="exact", samples=_sort_samples,
 )  # fmt: skip
 def sort(input: Any, dim: int, descending: bool, stable: Any) -> Any:
-    """Sorted values along a dimension, and where they came from. Stable, whatever `stable` says."""
+    """Sorted values along a dimension, and their indices. Stable, whatever `stable` says."""
     indices = argsort(input, dim, descending, stable=stable)
     return SORT(_sort_values(input, indices, dim, True), indices)
 
@@ -140,7 +140,7 @@ def _topk_samples(make: Maker) -> Iterator[Sample]:
     returns=TOPK, out="exact", samples=_topk_samples,
 )  # fmt: skip
 def topk(input: Any, k: int, dim: int, largest: bool, sorted: bool) -> Any:
-    """The k largest (or smallest) along a dimension, best first, and where they came from."""
+    """The k largest (or smallest) along a dimension, best first, and their indices."""
     indices = _topk_indices(input, k, dim, largest)
     return TOPK(_topk_values(input, indices, dim, True), indices)
 

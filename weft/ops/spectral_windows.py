@@ -128,20 +128,50 @@ def _some_factors(_sym: bool, a: Any) -> None:
 
 NUTTALL = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
 COSINES = "general_cosine"
-_window("bartlett", "", _bartlett, "Falls straight to 0 at both ends.")
-_window("blackman", "", lambda m, sym: _cosines(m, sym, (0.42, 0.5, 0.08)), "Three cosines.", family=COSINES)
-_window("cosine", "", _cosine, "Half a sine.")
-_window("exponential", "center: Any = None, tau: float = 1.0", _exponential, "Falls off by e over `tau`.",
+_window("bartlett", "", _bartlett, "The Bartlett (triangular) window, 0 at both ends.")
+_window(
+    "blackman",
+    "",
+    lambda m, sym: _cosines(m, sym, (0.42, 0.5, 0.08)),
+    "The Blackman window: a sum of three cosines.",
+    family=COSINES,
+)
+_window("cosine", "", _cosine, "The cosine window: half a period of a sine.")
+_window("exponential", "center: Any = None, tau: float = 1.0", _exponential, "Decays by e over `tau`.",
         refuse=_no_centre)  # fmt: skip
-_window("gaussian", "std: float = 1.0", _gaussian, "A bell of this width.", refuse=_some_width)
+_window(
+    "gaussian",
+    "std: float = 1.0",
+    _gaussian,
+    "The Gaussian window of this standard deviation.",
+    refuse=_some_width,
+)
 _window("general_cosine", "a: Any", _cosines, "A sum of cosines with these weights.", refuse=_some_factors,
         example={"a": (0.4, 0.5, 0.1)})  # fmt: skip
 _window("general_hamming", "alpha: float = 0.54", lambda m, sym, alpha: _cosines(m, sym, (alpha, 1 - alpha)),
         "A raised cosine.", family=COSINES)  # fmt: skip
 _window("hamming", "", lambda m, sym: _cosines(m, sym, (0.54, 0.46)), "A raised cosine.", family=COSINES)
-_window("hann", "", lambda m, sym: _cosines(m, sym, (0.5, 0.5)), "A cosine that ends at 0.", family=COSINES)
-_window("kaiser", "beta: float = 12.0", _kaiser, "The most energy in the main lobe.", refuse=_some_shape)
-_window("nuttall", "", lambda m, sym: _cosines(m, sym, NUTTALL), "Four cosines.", family=COSINES)
+_window(
+    "hann",
+    "",
+    lambda m, sym: _cosines(m, sym, (0.5, 0.5)),
+    "The Hann window: a raised cosine that is 0 at the ends.",
+    family=COSINES,
+)
+_window(
+    "kaiser",
+    "beta: float = 12.0",
+    _kaiser,
+    "The Kaiser window, with the most energy in the main lobe.",
+    refuse=_some_shape,
+)
+_window(
+    "nuttall",
+    "",
+    lambda m, sym: _cosines(m, sym, NUTTALL),
+    "The Nuttall window: a sum of four cosines.",
+    family=COSINES,
+)
 
 
 # -- older names ---------------------------------------------------------------------------------------------

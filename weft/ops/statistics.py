@@ -387,7 +387,7 @@ def _median_samples(make: Maker) -> Iterator[Sample]:
     overloads=value_overloads("median"),
 )
 def median(input: Any, dim: Any, keepdim: bool) -> Any:
-    """The middle value (the lower of two), and with dim where it lies."""
+    """The median (the lower of two), and with dim its index."""
     if dim is None:
         return _median_all(input)
     indices = _median_indices(input, dim, keepdim)

@@ -597,7 +597,7 @@ def _movedim_samples(make: Maker) -> Iterator[Sample]:
 
 @composite("input: Tensor, source: Any, destination: Any", aliases=("moveaxis",), samples=_movedim_samples)
 def movedim(input: Any, source: Any, destination: Any) -> Any:
-    """Dimensions moved to other places, the rest in order."""
+    """Some dimensions moved to other positions, the rest in order."""
     rank = type_of(input).ndim
     source = (source,) if isinstance(source, int) else tuple(source)
     destination = (destination,) if isinstance(destination, int) else tuple(destination)

@@ -47,7 +47,7 @@ def _layer_samples(make: Maker) -> Iterator[Sample]:
     method=False, samples=_layer_samples, amp="float32",
 )  # fmt: skip
 def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
-    """`layer_norm`, with the means and the inverse deviations."""
+    """`layer_norm`, with the means and reciprocal standard deviations."""
     count = len(normalized_shape)
     out = ops.layer_norm(input, normalized_shape, weight, bias, eps)
     mean, scale = no_grad(_statistics, input, tuple(range(-count, 0)), eps)
@@ -65,7 +65,7 @@ def _group_samples(make: Maker) -> Iterator[Sample]:
 def native_group_norm(
     input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
 ) -> Any:
-    """`group_norm`, with the means and the inverse deviations of the groups.
+    """`group_norm`, with the means and reciprocal standard deviations of the groups.
 
     Gradients of means and inverse deviations count whichever of them arrive; PyTorch drops them, silently,
     where only one of the two does.
@@ -120,7 +120,7 @@ def _sampler(name: str, sizes: tuple[int, ...]) -> None:
         places = make(1, *sizes, len(sizes), low=-0.9, high=0.9)
         yield Sample(make(1, 2, *sizes), places, 0, 0, True)
 
-    body.__doc__ = "`grid_sample` by numbers for its modes."
+    body.__doc__ = "`grid_sample` with its modes as integers."
     composite(GRID, name=name, method=False, samples=samples, amp="float32", refuses="nothing")(body)
 
 
