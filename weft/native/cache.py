@@ -1,4 +1,4 @@
-"""What compiling gave, on disk, for processes to come.
+"""The cache on disk: what compiling gave, for later processes.
 
 Takes contents by kind and key; gives them back in later processes, or nothing. One idea: a file is trusted
 for what its bytes say and for nothing else: it begins with the sha256 of its kind, its key and its content,

@@ -1,4 +1,4 @@
-"""Products by registers: small matrices are multiplied where they lie.
+"""Small matrix products: register tiles, without packing the operands.
 
 Gives the text of functions with the records of `weft.native.blas`. One idea: what BLAS gains by rearranging
 matrices it loses where there are few rows, so a tile of the result is held in registers, the second matrix is

@@ -1,4 +1,4 @@
-"""Likeness: groups that differ in nothing but which memory they read and write have the same kernel.
+"""Likeness: groups that differ only in the memory that they read and write share one kernel.
 
 Takes a group of definitions; gives what its kernel follows from, with definitions as numbers in the order in
 which they are met, and these definitions. One idea: a hundred equal layers, steps or parameters are a hundred

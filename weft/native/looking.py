@@ -1,7 +1,7 @@
-"""Looking inside: what a program does, as text.
+"""Describing programs: steps, kernels and memory plans as text.
 
-Takes programs as they are made; tells those who listen (`WEFT_LOGS=kernels,fusion,memory`, `explain`). One
-idea: everything that is said here is read from the plan and the records, which are what runs.
+Takes programs as they are made; logs them (`WEFT_LOGS=kernels,fusion,memory`) and gives them to `explain`.
+One idea: everything that is said here is read from the plan and the records, which are what runs.
 """
 
 from __future__ import annotations

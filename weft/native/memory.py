@@ -1,4 +1,4 @@
-"""Memory: where the values of a program lie, and the blocks that calls compute in.
+"""Memory planning: the offsets of a program's values, and the blocks that calls compute in.
 
 Takes how large values are and during which steps they are needed; gives offsets in one block. One idea: what
 is not needed at the same time may lie at the same place, and a block is a call's own for as long as it runs,

@@ -1,4 +1,4 @@
-"""Functions from outside: the C library's mathematics and BLAS, by address.
+"""External functions: the C library's mathematics and BLAS, by address.
 
 Takes names as bodies call them (`lgamma.f64`); gives a table of addresses that kernels reach through their
 arguments, so that compiled code has no symbols of its own to resolve. One idea: a function's place in the

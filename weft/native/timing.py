@@ -1,4 +1,4 @@
-"""Timing: programs that tell how long their steps take.
+"""Timing: programs that report how long their steps take.
 
 Takes a graph; gives programs that are run step by step, as fast as steps run, and tell each step's name, the
 user's lines, when it began and what it took. One idea: a program's records are run one at a time, or so many

@@ -1,4 +1,4 @@
-"""Work: how long steps take, roughly, and into how many chunks they are cut.
+"""Work: the cost model of steps, and into how many parallel chunks they are split.
 
 Takes the sizes of a step and its kernel; gives nanoseconds and numbers of chunks. One idea: both follow from
 sizes and text alone, never from how many threads there are, so results have the same bits everywhere.

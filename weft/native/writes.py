@@ -1,4 +1,4 @@
-"""Writing inputs: programs that put new elements of inputs where these lie, last of all.
+"""Mutated inputs: programs that write the new values of inputs in place, last of all.
 
 Takes the steps of a program and the inputs that are to hold certain of its values afterwards; gives the steps
 in an order in which that is sound, and where each such value lies. One idea: a step may write to an input
