@@ -85,6 +85,27 @@ def test_the_page_of_native_names_its_files() -> None:
         assert list((ROOT / "weft" / "native").glob(name)), name
 
 
+SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "weft").rglob("*.py"))}
+
+
+def test_notes_that_are_referred_to_are_there() -> None:
+    """`Note [Topic]` stands somewhere, and in the module that is named behind it."""
+    places: dict[str, set[Path]] = {}
+    for path, text in SOURCES.items():
+        for topic in re.findall(r"^[\s#]*Note \[([^\]]+)\]", text, re.MULTILINE):
+            places.setdefault(topic, set()).add(path)
+    for path, text in SOURCES.items():
+        for topic, module in re.findall(r"Note\s\[([^\]]+)\](?:\s+in\s+`([\w.]+)`)?", text):
+            found = places.get(" ".join(topic.split()))
+            assert found, f"{path}: there is no Note [{topic}]"
+            if module:
+                parts = module.split(".") if module.startswith("weft.") else [*path.parent.parts, module]
+                target = ROOT.joinpath(*parts)
+                assert found & {target.with_suffix(".py"), target / "__init__.py"}, (
+                    f"{path}: {topic}, {module}"
+                )
+
+
 def test_the_example_of_scripted_functions_runs() -> None:
     text = (ROOT / "docs" / "scripted.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

@@ -1,7 +1,7 @@
-"""Performing: the instruction at which a segment stops, as Python text that does the same natively.
+"""Break instructions: the instruction at which a segment stops, as Python text that runs it natively.
 
 Takes the root frame at a break and a `Builder` for its operands; gives lines that perform the instruction,
-and the ways on from there. One idea: one template per canonical op, written in the language itself, so that
+and where to resume. One idea: one template per canonical op, written in the language itself, so that
 CPython's own semantics and error texts hold.
 
 # Note [Ways on]

@@ -1,4 +1,4 @@
-"""Chaining: shortcuts of one entry for several layouts of its inputs, each behind the one before.
+"""Chaining: shortcuts of one entry for several layouts of its inputs (a polymorphic inline cache).
 
 Takes a way to make a shortcut from a call; gives a function that runs the shortcut which fits, or the entry.
 One idea: what stands behind a shortcut is a name of its own globals, so that a chain is changed by one store.

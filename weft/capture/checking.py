@@ -1,4 +1,4 @@
-"""Reading sources natively: what guards ask for, as expressions that become machine code.
+"""Native guard checks: sources and what guards ask of them, as expressions that become machine code.
 
 Takes guards, and a call that an entry has just served; gives checks in the language of `weft.core.checks`, in
 order. One idea: it does for machine code what `weft.capture.reading` does for text, but what a native read

@@ -1,4 +1,4 @@
-"""Counters: how often capture did what, for tests and for the curious.
+"""Counters: how often capture compiled, broke, missed and fell back, for tests and for users.
 
 `counters` maps a group to a Counter: "frames" (total, ok), "stats" (unique_graphs, calls_captured),
 "graph_break" (by reason), "recompiles" (by failing guard), "fallbacks" (by reason), "deoptimisations" (by

@@ -1,8 +1,8 @@
-"""Leaving: what an entry leaves to be done when it has returned.
+"""Tails and deoptimisation: what is left to run when an entry has returned.
 
-A `Tail` (the rest of a broken frame) or a `Failure` (the original, as the graph failed). One idea: an entry
-bears the name and file of the user's function, so it must be gone when another form of that function runs,
-lest tracebacks show both.
+A `Tail` (the rest of a frame behind a graph break) or a `Failure` (the original function, since the graph
+failed). One idea: an entry bears the name and file of the user's function, so its frame must have returned
+when another form of that function runs, lest tracebacks show both.
 
 # Note [Interrupted tails]
     with lock:                  the segment that ends at `print` has taken the lock; that it is released is

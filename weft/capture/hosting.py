@@ -1,7 +1,7 @@
 """Hosting: what a machine takes over from its recorder.
 
-Takes a machine; gives a `Host`. One idea: the calls are the recorder's to see, and the machine's to answer,
-since they concern what lies outside of graphs.
+Takes a machine; gives a `Host`. One idea: the recorder sees these calls, and the machine answers them, since
+they concern state outside of graphs.
 """
 
 from __future__ import annotations

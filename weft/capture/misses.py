@@ -1,4 +1,4 @@
-"""Misses: what a guard that failed says about the next capture.
+"""Misses: what a failed guard says about the next capture (automatic dynamic shapes).
 
 Takes guards and the call that they did not let through; gives the sources whose numbers changed, which are
 symbols from then on. One idea: what changed once will change again.

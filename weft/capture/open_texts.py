@@ -1,8 +1,8 @@
-"""Open texts: what code makes of a float that is another one in every call, written out.
+"""Open texts: strings that are formatted from a float that differs in every call.
 
 Takes expressions of floats, and how they are to be formatted; gives objects that stand for the text. One
 idea: such a text may be handed around, joined with others and given back, since the entry makes it anew from
-the float; whoever looks into it breaks the graph there, as asking for the float would have done.
+the float; code that looks into it breaks the graph there, as asking for the float would.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Raising: which way a branch will go, where the other way does nothing but raise.
+"""Raising branches: which way a data-dependent branch goes, where the other way does nothing but raise.
 
-Takes a frame at a conditional jump on something that only running can tell; gives the truth that leads on, or
-None where both ways do. One idea: any answer is sound, for the graph checks it before it has any effect and
-is thrown away where it is wrong; so this asks only for code that is written for the case of an error.
+Takes a frame at a conditional jump on a value that is known only at run time; gives the truth that leads on,
+or None where both ways do. One idea: any answer is sound, for the graph checks it before it has any effect
+and is thrown away where it is wrong; so this asks only for code that is written for the case of an error.
 
 # Note [Branches that raise]
     assert ok, f"loss is {loss}"             one way ends in a raise, whatever it does before

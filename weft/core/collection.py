@@ -1,4 +1,4 @@
-"""Garbage collection: put off while much is made and little becomes garbage.
+"""Garbage collection: deferred while much is allocated and little becomes garbage.
 
 Gives what holds it off while something is compiled, and a set of what is still there. One idea: a compile
 makes tens of thousands of small objects that live as long as the compiled function; walks of the collector

@@ -1,4 +1,4 @@
-"""Dimensions as callers count them, from the front or from the back, made into places counted from the front.
+"""Dimensions as callers count them, from the front or from the back, made non-negative.
 
 Takes a dimension and the rank of its tensor; gives a plain int in range, or PyTorch's IndexError. A zero-dim
 tensor counts as having one dimension.

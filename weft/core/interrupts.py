@@ -1,6 +1,6 @@
 """Interrupts: exceptions that come from outside of what is done, as those of a handler of signals.
 
-Takes exceptions that broad clauses have caught; lets pass those that are nobody's here. One idea: whoever
+Takes exceptions that broad clauses have caught; re-raises those that come from outside. One idea: whoever
 tries something and goes another way when it fails must not take a timeout for a failure. A handler, like a
 trace function, is given the frame that it interrupts, and classes of users' are not raised by our own lines.
 """

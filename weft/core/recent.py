@@ -1,4 +1,4 @@
-"""Recent: a dictionary that knows which of its keys was not asked for the longest.
+"""Recent: a least-recently-used cache.
 
 Takes entries under a lock of its user's, gives them without one. One idea: a use writes the number of an
 everlasting count beside the key, so finding never changes the order, or the size, of what others may walk.

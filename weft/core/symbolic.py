@@ -1,4 +1,4 @@
-"""The mark of numbers that stand for many: a size or a float that a capture keeps open.
+"""The mark of symbolic numbers: a size or a float that a capture keeps open.
 
 Layers below the one that makes such numbers only need to tell them from plain ones, so that they hand them on
 instead of asking for their value (asking is sound: the capture then holds for that one value only).

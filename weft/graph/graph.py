@@ -2,7 +2,7 @@
 
 Takes calls as `call_function(target, args)`; gives a checked, printable, runnable sequence of nodes. One
 idea: nodes form a doubly linked ring around a sentinel, so that inserting, moving and erasing cost the same
-everywhere, also while somebody iterates.
+everywhere, also during iteration.
 """
 
 from __future__ import annotations

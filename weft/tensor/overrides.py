@@ -1,6 +1,6 @@
 """Overrides: `__torch_function__` on classes and function modes, either of which may take any call over.
 
-Takes a call that is not plain and decides who handles it: `intercept` answers `(True, result)` if somebody
+Takes a call that is not plain and decides who handles it: `intercept` answers `(True, result)` if an override
 did. One idea: every route (ops by the dispatcher, hand-written functions by `weft.tensor.shims`) ends in one
 function, `offer`.
 

@@ -1,7 +1,7 @@
 """Shims: how hand-written methods, properties and functions can be overridden at no cost to plain tensors.
 
-Ops come by the dispatcher, which sees every call that is not plain. Hand-written functions have no such
-place, and a check in each would cost every user. One idea: the check exists only where somebody can override.
+Ops go through the dispatcher, which sees every call that is not plain. Hand-written functions have no such
+place, and a check in each would cost every user. One idea: the check exists only while an override does.
 
 # Note [Shims]
 Subclasses: when a class derives from Tensor, the attributes it inherits from Tensor are put into it once

@@ -1,8 +1,8 @@
 """Storage: the memory under tensors, as bytes; and the methods that move a tensor to other memory.
 
-Takes tensors, gives `UntypedStorage` objects, one per piece of memory while somebody holds it. One idea: the
-storage of an array is the last array of its chain of bases, and a window of bytes over that array's extent
-is all a storage needs.
+Takes tensors, gives `UntypedStorage` objects, one per piece of memory while it is referenced. One idea: the
+storage of an array is the last array of its chain of bases, and a window of bytes over that array's extent is
+all a storage needs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hosts: what a recorder asks of whoever records.
+"""Hosts: what a recorder asks of the code that it records for.
 
 Takes the calls that a recorder cannot answer from types alone; gives answers, or NotImplemented, which leaves
 them to the recorder. One idea: a recorder by itself knows tensors and graphs; tapes, autocast and functions

@@ -1,7 +1,8 @@
 """Suspended generators: takes the state of one that was never run natively, gives a native one in that state.
 
-One idea: resume code that enters the function *at* its yield. Run once, it gives a value nobody asked for and
-is then suspended where the other one was: send, throw, close, lines and handlers are native from there on.
+One idea: resume code that enters the function *at* its yield. Run once, it yields a value that is discarded
+and is then suspended where the other one was: send, throw, close, lines and handlers are native from there
+on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Layouts: what lies on the stack before every instruction, canonical and native at once.
+"""Stack layouts: the contents of the stack before every instruction, canonical and native at once.
 
 Takes drafts and the exception table, gives the drafts in canonical form with their jumps resolved, a `State`
 and a handler for each. One idea: an abstract run along all paths. It moves the NULLs of calls to their

@@ -1,7 +1,7 @@
-"""Kept entries: what another process has captured, where it holds here, too.
+"""Reading the entry cache: entries that another process has captured, where they hold here, too.
 
 Takes a function that is about to be captured, and its arguments; gives an entry that an earlier process has
-kept, or None. One idea: nothing that was kept is believed. Guards are put together from this process's own
+kept, or None. One idea: nothing in the cache is trusted. Guards are put together from this process's own
 objects, every one of them is checked before the entry is made and in every call of it, and whatever a guard
 cannot say (code, classes, files, the library itself) must have the digest that it had.
 

@@ -276,7 +276,7 @@ def _actual(guard: Guard, read: Fetch) -> str:
 
 
 def wild(source: Any) -> str:
-    """The mark of a source whose values are never the same; see Note [Wild values] in `misses`."""
+    """The mark of a source whose values always differ; see Note [Wild values] in `weft.capture.misses`."""
     return f"{source} is wild"
 
 

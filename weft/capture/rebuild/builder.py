@@ -1,8 +1,9 @@
-"""Rebuilding: turns values of the interpreter into Python text that makes the same objects on each call.
+"""Rebuilding (reconstruction): values of the interpreter as Python text that makes the same objects on each
+call.
 
 Takes the values that escape from a segment (returned, on the stack, in locals, cells or stores) and gives an
 expression for each, with the lines that must run before. One idea: one visit per object, remembered by
-identity, so that what was shared stays shared; the rules by type stand in `rebuild_types`.
+identity, so that what was shared stays shared; the rules by type stand in `weft.capture.rebuild.types`.
 
 # Note [Order of building]
     def f(x):                         _v4 = new(Node)                    allocated at first sight
