@@ -170,7 +170,7 @@ _timed = False
 
 
 def time_steps(wanted: bool) -> None:
-    """Whether native programs tell how long their steps take: everything is compiled anew for it."""
+    """Whether native programs measure the time of their steps: everything is compiled again for it."""
     global _timed
     if wanted is not _timed:
         _timed = wanted
@@ -191,7 +191,7 @@ def _told_backend(debug: str) -> BackendFunction:
 
 @register_backend
 def native(graph_module: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., Any]:
-    """Compiles the graph, and that of its gradients, to machine code; as `aot_eager` where that cannot be."""
+    """Compiles the graph, and that of its gradients, to machine code; falls back to `aot_eager`."""
     if settings.debug:
         return _told_backend(settings.debug)(graph_module, example_inputs)
     how = "traced" if settings.nan_trace else "timed" if _timed else "native"
@@ -212,7 +212,7 @@ setattr(native, READS_GRAPH, True)
 
 @functools.partial(register_backend, tags=("debug",))
 def reference(graph_module: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., Any]:
-    """The programs of `native`, read and done by NumPy: what machine code is compared with."""
+    """The programs of `native`, interpreted with NumPy: what machine code is compared with."""
     made: Callable[..., Any] = _native_backend("reference")(graph_module, example_inputs)
     return made
 
@@ -432,7 +432,7 @@ def allow_in_graph(fn: Any) -> Any:
 
 
 def disallow_in_graph(fn: Any) -> Any:
-    """Calls of the function, one of Weft's or one that `allow_in_graph` was told of, break the graph."""
+    """Calls of the function, one of Weft's or one marked by `allow_in_graph`, break the graph."""
     plain = fn.__func__ if isinstance(fn, MethodType) else fn
     if isinstance(plain, FunctionType) and MARK not in plain.__dict__ and not _is_ours(plain):
         raise RuntimeError(
@@ -447,7 +447,7 @@ def _is_ours(function: FunctionType) -> bool:
 
 
 def assume_constant_result(fn: Any) -> Any:
-    """The function is called once, while capturing, and its result is taken for good."""
+    """The function is called once, while capturing, and its result becomes a constant."""
 
     def once(machine: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if any(isinstance(value, Tensor) for value in (*args, *kwargs.values())):
@@ -531,7 +531,7 @@ def _no_mark(_machine: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> 
 
 # -- stances -------------------------------------------------------------------------------------------------
 class set_stance:
-    """Says what compiled functions do from now on; also a context manager and a decorator.
+    """Sets what compiled functions do from now on; also a context manager and a decorator.
 
     "default"; "force_eager": the originals run; "eager_on_recompile": they run where nothing compiled fits;
     "fail_on_recompile": that is an error.
@@ -650,8 +650,8 @@ class ExplainOutput:
 
 
 def explain(f: Any, *, backend: Backend | None = None) -> Callable[..., ExplainOutput]:
-    """`explain(f)(*args)` runs the call compiled afresh and tells its graphs, breaks and guards, and what its
-    native programs do, with your lines; `.save("report.html")` makes a page of it.
+    """`explain(f)(*args)` compiles the call afresh, runs it and lists its graphs, breaks and guards, and what
+    its native programs do, with your lines; `.save("report.html")` makes a page of it.
     """
     inner = lookup_backend(DEFAULT_BACKEND if backend is None else backend)
 

@@ -14,7 +14,7 @@ from weft.tensor.saved import evaluating
 
 
 class detect_anomaly:
-    """Context manager: backward raises at the first NaN and says where the forward op stood."""
+    """Context manager: backward raises at the first NaN and names the line of the forward op."""
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
@@ -57,7 +57,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 def watched(node: Any, gradient: Any, graph: bool, check: bool) -> Any:
-    """Runs a node's rules; tells where the node was made if they fail or give NaN."""
+    """Runs a node's rules; reports where the node was made if they raise or give NaN."""
     before = evaluating.get()
     try:
         evaluating.set(node)

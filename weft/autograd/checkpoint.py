@@ -62,11 +62,11 @@ __all__ = [
 
 
 class CheckpointError(RuntimeError):
-    """The function did not do the same again."""
+    """The recomputation differs from the forward."""
 
 
 class Enough(BaseException):  # nothing on its way may take it for an error of its own
-    """Everything that was saved has been computed again: the rest of the function need not run."""
+    """All saved tensors have been recomputed: the rest of the function need not run (early stop)."""
 
     def __init__(self, part: Any) -> None:
         self.part = part
@@ -74,7 +74,7 @@ class Enough(BaseException):  # nothing on its way may take it for an error of i
 
 # -- random numbers and stopping, where a graph is recorded --------------------------------------
 def random_state() -> Tensor:
-    """Where the default generator stands; a node where a graph is recorded."""
+    """The state of the default generator; a node where a graph is recorded."""
     recorder = recorder_of(modes.current())
     state = get_rng_state()
     if recorder is None:
@@ -85,7 +85,7 @@ def random_state() -> Tensor:
 
 
 def put_random_state(state: Tensor) -> None:
-    """Goes back to where the default generator stood; a node where a graph is recorded."""
+    """Restores the state of the default generator; a node where a graph is recorded."""
     recorder = recorder_of(modes.current())
     if recorder is None:
         set_rng_state(state.array)
@@ -148,7 +148,7 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Runs `function(*args, **kwargs)`; what it saves for backward is computed again when needed."""
+    """Runs `function(*args, **kwargs)`; what it would save for backward is recomputed when it is needed."""
     if use_reentrant is None:
         warn_at_level(
             named(

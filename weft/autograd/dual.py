@@ -71,7 +71,7 @@ class Directions(Level):
 
 
 class DualTensor(Wrapper):
-    """A tensor `primal` that moves in the direction `tangent`, to the level that asks."""
+    """A dual tensor of one level: `primal` and `tangent`."""
 
     __slots__ = ()
     primal: Tensor
@@ -257,7 +257,7 @@ def primals_of(values: Any, level: Any) -> Any:
 
 
 def tangents_of(values: Any, level: Any) -> Any:
-    """The tangents of the arguments, None for what does not move; lists of them for lists."""
+    """The tangents of the arguments, None for constants; lists of them for lists."""
     if isinstance(values, DualTensor):
         return values.tangent if values.level is level else None
     if type(values) is tuple or type(values) is list:
@@ -312,7 +312,7 @@ def merged(primal: Tensor, tangent: Tensor, level: Any) -> Tensor:
 
 # -- the tangent of a result ---------------------------------------------------------------------------------
 def tangent_of(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ...]) -> Any:
-    """The direction of an op's result (or results) for these directions of its arguments."""
+    """The tangent of an op's result (or results) for these tangents of its arguments."""
     if op.kind is Kind.CREATE or (op.vjp is None and op.jvp is None):
         return None
     if not isinstance(out, (tuple, list)) and not moves(out):

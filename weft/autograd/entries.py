@@ -78,8 +78,8 @@ class Differentiation:
         return made
 
     def followed(self, tensors: Iterable[Tensor]) -> bool:
-        """Whether gradients can flow from these tensors to anything that somebody else may ask for: all but
-        the leaves of this run, and of those that have ended.
+        """Whether gradients can flow from these tensors beyond this run: to anything but its own leaves and
+        those of runs that have ended.
         """
         if not self.connected:
             return False

@@ -18,7 +18,7 @@ _open: ContextVar[tuple[Directions, ...]] = ContextVar("weft_dual_levels", defau
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A tensor, and the direction in which it moves (None: it does not)."""
+    """A primal and its tangent (None where it has none)."""
 
     primal: Tensor
     tangent: Tensor | None
@@ -35,7 +35,7 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Closes the level: every dual made in it becomes its primal."""
+    """Closes the level: every dual tensor made in it becomes its primal."""
     if level is None:
         level = len(_open.get()) - 1
     if level < 0:
@@ -89,7 +89,7 @@ def _level(level: int | None, text: str) -> Directions:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """The tensor, moving in the direction `tangent`. It shares the tensor's memory."""
+    """A dual tensor of `tensor` and `tangent`, on the tensor's memory."""
     where = _level(
         level,
         "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() "
@@ -119,7 +119,7 @@ def checked_dual(tensor: Tensor, tangent: Tensor, level: Directions) -> Tensor:
 
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
-    """The tensor without its direction, and the direction."""
+    """The primal and the tangent of a dual tensor."""
     if level is None:
         level = len(_open.get()) - 1
     if level < 0 or level >= len(_open.get()) or not is_dual(tensor, _open.get()[level]):

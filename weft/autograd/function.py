@@ -57,7 +57,7 @@ DOCUMENTATION = "For more details, please see the notes on extending weft.func w
 
 
 class VmapInfo(NamedTuple):
-    """What a Function's `vmap` is told of the vmap around it."""
+    """What a Function's `vmap` gets to know of the vmap around it."""
 
     batch_size: int
     randomness: str
@@ -572,7 +572,7 @@ FunctionMeta = type
 
 
 class InplaceFunction(Function):
-    """A Function that may be told to write to its input."""
+    """A Function that can be asked to write to its input."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()

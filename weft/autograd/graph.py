@@ -85,7 +85,7 @@ class disable_saved_tensors_hooks(ContextDecorator):
 
 
 class _MultiHandle(RemovableHandle):
-    """Takes all the hooks of one `register_multi_grad_hook` away."""
+    """Removes all hooks of one `register_multi_grad_hook`."""
 
     def __init__(self, handles: Sequence[RemovableHandle]) -> None:
         self.handles = handles

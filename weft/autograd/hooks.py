@@ -37,7 +37,7 @@ Tables = dict[int, HookTable]
 
 
 class RemovableHandle:
-    """Takes a hook away again: by `remove()`, or at the end of a `with`."""
+    """Removes a hook: by `remove()`, or at the end of a `with`."""
 
     next_id = 0
 

@@ -56,7 +56,7 @@ class Shapes:
         return result
 
     def kept(self) -> bool:
-        """Whether somebody still holds a stand-in."""
+        """Whether a stand-in is still referenced."""
         self.known.clear()
         if all(reference() is None for reference in self.made):
             return False

@@ -49,7 +49,8 @@ _accumulation = lock()
 
 
 class _Local(threading.local):
-    """The task that this thread runs now: what hooks and custom backwards start knows by it where it is."""
+    """The task that this thread runs now, so that backwards started by hooks and custom Functions know that
+    they are nested."""
 
     task: Task | None = None
 

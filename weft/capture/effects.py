@@ -73,7 +73,7 @@ def let_go_lines(builder: Builder) -> list[str]:
 
 
 def bytes_let_go(builder: Builder) -> int:
-    """How much memory the gradients have that are gone before the graph runs."""
+    """The bytes of the gradients that are freed before the graph runs."""
     world = builder.world
     return sum(world.known[id(overlay.target)].original.array.nbytes for overlay in _let_go(builder))
 

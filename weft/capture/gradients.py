@@ -286,7 +286,7 @@ def history(tensor: Tensor) -> Any:
 
 
 def is_spent(tensor: Any) -> bool:
-    """Whether a backward has freed what lies behind a tensor: another one would raise."""
+    """Whether a backward has freed the saved tensors of a tensor's history: another one would raise."""
     root = history(tensor)
     return root is not None and tensor.tracked and is_spent_from(root)
 
@@ -317,7 +317,7 @@ def spent_on(tensor: Any) -> list[Tensor] | None:
 
 
 def asks_for_spent(root: Any) -> bool:
-    """Whether a sweep from here comes to a node that is freed, whatever custom backwards give on the way."""
+    """Whether a sweep from here visits a freed node, whatever custom backwards give before."""
     waiting, seen = [root], {root}
     while waiting:
         node = waiting.pop()

@@ -57,7 +57,8 @@ counts: Counter[str] = Counter()
 
 # -- keys ----------------------------------------------------------------------------------------------------
 def key_of(function: Any, arguments: Mapping[str, Any], request: Any, surroundings: Sequence[str]) -> str:
-    """Under which key the entry for such a call is kept. What tells calls apart is for finding one alone."""
+    """The cache key of the entry for such a call. It serves to find an entry; the guards decide whether it
+    holds."""
     code, context = function.__code__, request.context
     options = {name: value for name, value in context.options.items() if name != "backend"}
     around = [
@@ -190,7 +191,7 @@ def is_library(code: types.CodeType) -> bool:
 def kept_entry(
     factory: Any, key: str, function: Any, arguments: Mapping[str, Any], make: Callable[..., Any]
 ) -> Any:
-    """An entry that was kept under this key and holds here; None where there is none.
+    """A cached entry of this key whose guards hold here, or None.
 
     `make(recipe, direct, namespace)` gives the entry itself, or None.
     """

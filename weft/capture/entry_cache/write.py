@@ -225,7 +225,7 @@ def input_facts(value: Any) -> Any:
 # -- entries -------------------------------------------------------------------------------------------------
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Keep:
-    """An entry that may be kept: what is known when it is made, and what when it has served a call."""
+    """An entry that may be cached: what is known when it is made, and what when it has served a call."""
 
     factory: Any
     key: str
@@ -345,7 +345,7 @@ pending: weakref.WeakSet[Keep] = weakref.WeakSet()
 
 @atexit.register
 def flush() -> None:
-    """Keeps what has served one call only: others are kept as soon as they serve a second."""
+    """Writes entries that have served one call only; others are written at their second call."""
     until = time.monotonic() + LONGEST_FLUSH
     for keep in list(pending):
         if time.monotonic() > until:
