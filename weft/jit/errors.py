@@ -1,7 +1,7 @@
-"""Where scripted code stands, and how its mistakes are told.
+"""Source ranges of scripted code, and the errors that point at them.
 
 Takes sources of functions; gives ranges of text and the errors that point at them. One idea: a range knows
-its source, so that whoever finds a mistake only says what is wrong and where.
+its source, so that an error needs only a message and a range.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class FrontendError(RuntimeError):
 
 
 class NotSupportedError(FrontendError):
-    """A form of Python that scripted code has not."""
+    """Scripted code does not support this form of Python."""
 
 
 class UnsupportedNodeError(NotSupportedError):
-    """A statement or an expression of a kind that scripted code has not."""
+    """Scripted code does not support this kind of statement or expression."""
 
 
 class Source:

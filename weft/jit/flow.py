@@ -301,7 +301,7 @@ class Flow(Base):
         )
 
     def listed(self, sugar: Sugar, where: ast.AST) -> Value:
-        """What is gone through as one list."""
+        """What is iterated over, as one list."""
         if isinstance(sugar, Iterated):
             if sugar.sort == "range":
                 made: Value = self.emit("aten::range_list", sugar.values, ListType(INT), where)
@@ -430,7 +430,7 @@ class Flow(Base):
 
 
 def all_known(through: Iterated) -> bool:
-    """Whether what is gone through is known item by item: modules, whose calls differ in each turn."""
+    """Whether what is iterated over is known item by item: modules, whose calls differ in each iteration."""
     if through.sort == "range":
         return False
     inner = through.values[:1] if through.sort == "enumerate" else through.values

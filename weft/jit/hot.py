@@ -156,7 +156,7 @@ class Compiled:
 
     def takes(self, args: tuple[Any, ...], new: bool = True, last: bool = True) -> bool:
         """Whether a call with these arguments runs compiled. `new`: their layout may be compiled for it.
-        `last`: no other turns follow, so that other results may have gradients.
+        `last`: no other iterations follow, so that other results may have gradients.
         """
         try:
             key = last, modes_of(), *map(layout_of, args)
@@ -189,9 +189,9 @@ class Straight:
 
 
 class Turns:
-    """A loop, several turns of which are one compiled function. There are few such functions: other counts of
-    turns are put together from these, as far as nothing has to be compiled for it, and from single turns that
-    run uncompiled.
+    """An unrolled loop: several iterations are one compiled function. There are few such functions: other
+    trip counts are put together from these, as far as nothing has to be compiled for it, and from single
+    iterations that run uncompiled.
     """
 
     def __init__(self, loop: LoopFacts) -> None:
@@ -239,7 +239,7 @@ class Turns:
         return tuple(carried)
 
     def took(self, results: Any, carried: list[Any], lists: Any, done: int, step: int) -> int:
-        """Notes the results of some turns."""
+        """Notes the results of some iterations."""
         values = results if isinstance(results, tuple) else (results,)
         count = self.facts.carried
         carried[:] = values[:count]
@@ -251,7 +251,7 @@ class Turns:
 
 
 class LoopFacts:
-    """What is known of a loop that can be taken several turns at once."""
+    """What is known of a loop that can be unrolled."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -272,7 +272,7 @@ class LoopFacts:
         return len(self.added)
 
     def usable(self) -> bool:
-        """Whether it can; finds out what its turns read from outside."""
+        """Whether it can be unrolled; finds out what its iterations read from outside."""
         node, block = self.node, self.block
         if (
             node.arguments[1].constant is not True
@@ -342,12 +342,12 @@ class LoopFacts:
         return value not in self.block.parameters and not any(value in n.results for n in self.block.nodes_)
 
     def window(self, at: int, tensor: Any, start: int, length: int) -> Any:
-        """The items of some turns."""
+        """The items of some iterations."""
         dim = self.items[at].arguments[1].constant
         return REGISTRY["slice"].face(tensor, dim, start, start + length)
 
     def unrolled(self, turns: int) -> Graph:
-        """Some turns in a row, as a graph."""
+        """Some consecutive iterations, as a graph."""
         graph = Graph(f"{turns}_turns")
         graph.name = "turns"
         carried = [graph.block.add_parameter(value.kind, value.name) for value in self.block.parameters[1:]]

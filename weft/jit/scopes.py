@@ -1,8 +1,8 @@
 """Scopes: which name stands for what at a place of the code.
 
 Takes names and sugared values; gives them back. One idea: each branch and each loop has a frame of its own
-above that of what surrounds it, and what a test says about a type lies apart from what was assigned, since it
-ends with its branch.
+above that of what surrounds it, and a type refinement by a test is held apart from assignments, since it ends
+with its branch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Statements, and the whole function.
 
-Takes a function's syntax tree; gives its graph. One idea: statements are read one after the other, each told
-whether it stands at the end of the function, where an `if` may hold what is returned.
+Takes a function's syntax tree; gives its graph. One idea: statements are read one after the other, each with
+whether it is the last of the function, where an `if` may hold what is returned.
 """
 
 from __future__ import annotations

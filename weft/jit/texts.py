@@ -316,7 +316,7 @@ PLACE = re.compile(r" # @(\d+):(\d+):(\d+):(\d+):(\d+)\Z")
 
 
 class Reader:
-    """Reads graphs. `finish` is told each node with its attributes, and checks and completes it."""
+    """Reads graphs. `finish` gets each node with its attributes, and checks and completes it."""
 
     def __init__(
         self, text: str, types: TypeReader, finish: Callable[[Node], None], place: Callable[..., Any]
