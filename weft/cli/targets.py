@@ -1,7 +1,7 @@
 """Targets: programs and functions that a command line names.
 
-Takes `script.py` with arguments, or `module:function`; runs the one, gives the other. One idea: what goes
-wrong in the user's own code is told in one line that names the place; `--traceback` shows the rest.
+Takes `script.py` with arguments, or `module:function`; runs the one, gives the other. One idea: an error in
+the user's own code is reported in one line that names the place; `--traceback` shows the rest.
 """
 
 from __future__ import annotations

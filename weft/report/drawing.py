@@ -33,7 +33,7 @@ def placed(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, fl
 
 
 def _rows(count: int, sources: list[list[int]], targets: list[list[int]]) -> list[list[int]]:
-    """Nodes by row, just above what reads them first; writes that nobody reads where the program has them."""
+    """Nodes by row, just above what reads them first; writes without readers where the program has them."""
     depth = [0] * count
     for node in range(count):
         if sources[node]:

@@ -223,7 +223,7 @@ def _step_facts(program: Any, number: int, times: list[float] | None) -> Facts:
 
 
 def _memory_facts(program: Any) -> Facts:
-    """Which values lie where in a program's block of memory, and from which step to which."""
+    """The memory plan of a program: the offset of each value, and its lifetime in steps."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for number, step in enumerate(program.plan.steps):

@@ -1,4 +1,4 @@
-"""Observing: what the compiler makes while one looks.
+"""Observing: what the compiler makes during a block.
 
 Takes what `weft.core.logs.tell` tells; gives lists of it, in order. One idea: nothing is looked at while code
 is compiled, except that the arrays of a program's first call are copied, so that it can be run again.
