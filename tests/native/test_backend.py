@@ -23,7 +23,7 @@ from weft.testing import assert_close
 
 ERRORS = [
     (Unlowered("an op without kernels"), "an op without kernels"),
-    (Uncompiled("LLVM refuses a text"), "LLVM refuses a text"),
+    (Uncompiled("LLVM rejects the generated text"), "LLVM rejects the generated text"),
     (NotImplementedError(), "NotImplementedError"),
     (AssertionError(), "AssertionError"),
     (KeyError("a rule"), "KeyError: 'a rule'"),

@@ -269,7 +269,7 @@ def test_refused_code_is_an_error_of_the_engine(monkeypatch: pytest.MonkeyPatch)
 
 def test_code_that_cannot_be_made_is_an_error_under_strict(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(_text: str, _level: int) -> bytes:
-        raise Uncompiled("LLVM refuses a text")
+        raise Uncompiled("LLVM rejects the generated text")
 
     def f(x: weft.Tensor) -> weft.Tensor:
         return weft.cosh(x * 3.375) - 0.4375
@@ -282,7 +282,7 @@ def test_code_that_cannot_be_made_is_an_error_under_strict(monkeypatch: pytest.M
         assert_close(weft.compile(f, backend="native", fullgraph=True)(x), f(x))
     monkeypatch.setattr(settings, "strict", True)
     weft.compiler.reset()
-    with pytest.raises(weft.compiler.NotCompiled, match="no native program: LLVM refuses a text"):
+    with pytest.raises(weft.compiler.NotCompiled, match="no native program: LLVM rejects the generated text"):
         weft.compile(f, backend="native", fullgraph=True)(x)
 
 

@@ -69,7 +69,7 @@ def test_what_is_no_object_is_refused() -> None:
 
 
 def test_texts_that_llvm_refuses() -> None:
-    with pytest.raises(Uncompiled, match="LLVM refuses a text"):
+    with pytest.raises(Uncompiled, match="LLVM rejects the generated text"):
         Loaded("define void @f() { ret i32 }")
-    with pytest.raises(Uncompiled, match="no function other"):
+    with pytest.raises(Uncompiled, match="lacks the function other"):
         Loaded(ALONE).address("other")
