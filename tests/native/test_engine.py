@@ -278,7 +278,7 @@ def test_code_that_cannot_be_made_is_an_error_under_strict(monkeypatch: pytest.M
     monkeypatch.setattr(engine, "compiled", refused)
     monkeypatch.setattr(settings, "strict", False)
     monkeypatch.setattr("weft.native.backend._warned", set())
-    with pytest.warns(UserWarning, match="op by op, since it has no native program: LLVM refuses"):
+    with pytest.warns(UserWarning, match="op by op, since it has no native program: LLVM rejects"):
         assert_close(weft.compile(f, backend="native", fullgraph=True)(x), f(x))
     monkeypatch.setattr(settings, "strict", True)
     weft.compiler.reset()
