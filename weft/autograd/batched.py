@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from weft.autograd.reverse import cut, gradients
+from weft.core.arrays import Array
 from weft.core.naming import named as said
 from weft.core.types import TensorType
 from weft.ops.batching import batch, logical_result, to_front
@@ -101,7 +102,7 @@ class BatchTensor(Wrapper):
         return self.value
 
     @property
-    def array(self) -> Any:
+    def array(self) -> Array:  # type: ignore[override]
         held, dim = self.value.array, self.place
         return MetaArray(
             held.shape[:dim] + held.shape[dim + 1 :], held.dtype, held.strides[:dim] + held.strides[dim + 1 :]

@@ -213,13 +213,14 @@ def _with_placeholders(machine: Machine, body: Body, lifted: list[Any]) -> Graph
 
 def stand_in(value: Tensor, shape: tuple[Any, ...], tracked: bool = False) -> Tensor:
     """A fake for what a body is given: strides unknown, since every round brings another tensor."""
-    array = value.array
+    array: Any = value.array
     return wrap(MetaArray(shape, array.dtype, None, array.device), tracked)
 
 
 def result_of(kind: str, value: Tensor, other: Tensor, shape: Any, operands: list[Any]) -> Tensor:
     """The fake for a result of the call: of the type that the body gives, tracked as eager would have it."""
-    array, second = value.array, other.array
+    array: Any = value.array
+    second: Any = other.array
     exact = array.exact and second.exact and array.strides == second.strides and shape == array.shape
     strides = array.strides if exact else None
     fresh = wrap(MetaArray(shape, array.dtype, strides, array.device, exact))

@@ -227,8 +227,9 @@ class Wrapping:
                 inner = size_source(source, dim)
                 sizes[dim] = self.scalars.symbol_int(str(inner), size, inner, size=True)
         if any(size is None for size in shape):
-            fake.array.shape = tuple(sizes)
-            fake.array.strides = open_strides(value.array, sizes)
+            array: Any = fake.array
+            array.shape = tuple(sizes)
+            array.strides = open_strides(value.array, sizes)
         facts = TensorFacts(type(value), value.array.dtype, tuple(shape), value.requires_grad, value.device)
         self.world.guard("TENSOR", source, facts)
         return self.world.learn(fake, value, source)

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.core.arrays import HostArray
+from weft.core.arrays import Array, HostArray
 from weft.core.contexts import Block, set_to
 from weft.core.device import as_device, device
 from weft.core.naming import naming
@@ -182,7 +182,7 @@ class Generator:
         key, offset = self.advance(0)
         return np.frombuffer(_STATE.pack(_SCHEME, key, offset), np.uint8).copy()
 
-    def set_state(self, new_state: HostArray) -> Generator:
+    def set_state(self, new_state: Array) -> Generator:
         """Go to where the generator that gave this state stood."""
         if not isinstance(new_state, np.ndarray) or new_state.dtype != np.uint8:
             raise TypeError("RNG state must be a torch.ByteTensor")
@@ -272,7 +272,7 @@ def get_rng_state() -> HostArray:
     return Generator.get_state(default_generator)
 
 
-def set_rng_state(new_state: HostArray) -> None:
+def set_rng_state(new_state: Array) -> None:
     """Go back to a state of the default generator."""
     Generator.set_state(default_generator, new_state)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class _Memory:
         self.tensors: list[tuple[Tensor, dict[str, Any]]] = []
 
     def add(self, tensor: Tensor, entry: dict[str, Any]) -> None:
-        array = tensor.array
+        array: Any = tensor.array
         low, high = np.lib.array_utils.byte_bounds(array) if array.size else (address(array),) * 2
         if array.size:
             empty = self.low == self.high
@@ -69,7 +69,7 @@ class _Memory:
             place = address(tensor.array) - self.low if tensor.array.size else 0
             entry["offset"] = place // tensor.itemsize
         for tensor, _ in self.tensors:
-            array: HostArray = tensor.array
+            array = cast(HostArray, tensor.array)
             whole = array.flags.c_contiguous and array.nbytes == self.high - self.low
             if array.dtype == kind.numpy and whole:
                 return array

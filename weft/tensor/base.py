@@ -60,7 +60,7 @@ class Tensor(Methods):
     __array_priority__ = 1000
     __hash__ = object.__hash__
 
-    array: Any
+    array: Array
     tracked: bool
     node: Any
     index: int
@@ -81,7 +81,7 @@ class Tensor(Methods):
 
     @property
     def device(self) -> device:
-        array = self.array
+        array: Any = self.array
         kind = type(array)
         if kind is ndarray:
             return cpu

@@ -232,7 +232,7 @@ def __len__(self: Tensor) -> int:
     shape = self.array.shape
     if not shape:
         raise TypeError("len() of a 0-d tensor")
-    return shape[0]  # type: ignore[no-any-return]
+    return shape[0]
 
 
 @method

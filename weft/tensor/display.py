@@ -29,8 +29,9 @@ def show(
     if unreal and not tensor.is_meta:  # it stands for another, whose elements recorded code asks for
         refuse_read("repr")
         name = "FakeTensor"
+    shown: Any = tensor.array if unreal else device_of(tensor.array).asnumpy(tensor.array)
     return format_tensor(
-        tensor.array if unreal else device_of(tensor.array).asnumpy(tensor.array),
+        shown,
         dtype_name=tensor.dtype.name,
         default_float=default.name,
         default_complex=default.to_complex().name,

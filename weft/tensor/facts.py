@@ -130,7 +130,7 @@ def numel(input: Tensor) -> int:
 @public
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape."""
-    return _checked(input, "is_same_size").array.shape == other.array.shape  # type: ignore[no-any-return]
+    return _checked(input, "is_same_size").array.shape == other.array.shape
 
 
 @public

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from math import prod
 from operator import index as as_index
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 
 import numpy as np
 
 from weft.core import modes
+from weft.core.arrays import Array
 from weft.core.device import device, meta
 from weft.core.interrupts import let_through
 from weft.core.symbolic import Symbolic, any_symbolic
@@ -106,6 +107,11 @@ class MetaArray:
             recorder.copied(self, made)
         return made
 
+    if TYPE_CHECKING:  # nobody compares its elements; for a checker it is an array all the same
+
+        def __eq__(self, other: object, /) -> Array: ...  # type: ignore[override]
+        def __ne__(self, other: object, /) -> Array: ...  # type: ignore[override]
+
     def alias(self) -> MetaArray:
         """Another array on the same memory."""
         made = MetaArray(self.shape, self.dtype, self.strides, self.device, self.exact)
@@ -128,7 +134,7 @@ def refuse_read(name: str) -> None:
         recorder.refuse(name)
 
 
-def is_fake_array(array: Any) -> bool:
+def is_fake_array(array: object) -> TypeGuard[MetaArray]:
     """Whether the array stands for one of a real device."""
     return type(array) is MetaArray and array.device.type != "meta"
 

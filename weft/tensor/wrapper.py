@@ -21,6 +21,7 @@ from itertools import count
 from typing import Any, ClassVar
 
 from weft.core import modes
+from weft.core.arrays import Array
 from weft.core.device import device
 from weft.ops.record import Kind
 from weft.tensor.base import Tensor, new
@@ -110,7 +111,7 @@ class Wrapper(Tensor):
 
     # -- what the slots of a plain tensor tell ---------------------------------------------------------------
     @property
-    def array(self) -> Any:
+    def array(self) -> Array:  # type: ignore[override]
         return MetaArray(self.held.array.shape, self.held.array.dtype, self.held.array.strides)
 
     @property

@@ -85,7 +85,7 @@ def fake_input(tensor: Tensor) -> Tensor:
 
 def bare(fake: Tensor, exact: bool = True) -> Tensor:
     """A fake of the same type, without history and with memory of its own."""
-    array = fake.array
+    array: Any = fake.array
     strides = array.strides if exact else None
     return wrap(MetaArray(array.shape, array.dtype, strides, array.device, exact and array.exact))
 

@@ -92,13 +92,14 @@ class Tracing:
 
     def open_sizes(self, fake: Tensor, node: Node) -> None:
         """Gives a fake symbolic sizes."""
-        sizes = list(fake.array.shape)
+        array: Any = fake.array
+        sizes = list(array.shape)
         for dim, size in enumerate(sizes):
             before = set(self.scalars.hints)
             sizes[dim] = self.scalars.symbol_int(f"{node.name}.size()[{dim}]", size, size=size > 1)
             for symbol in set(self.scalars.hints) - before:
                 self.sizes[symbol] = (node, dim)
-        fake.array.shape = tuple(sizes)
+        array.shape = tuple(sizes)
 
     def run(self, function: Callable[..., Any], inputs: tuple[Any, ...]) -> GraphModule:
         names = _names(function, len(inputs))
