@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -22,12 +23,12 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Tensor:
     joined = promoted(*arrays)
     if axis is None:
         joined, axis = tuple(each.reshape(-1) for each in joined), 0
-    return w.cat(list(joined), axis)  # type: ignore[no-any-return]
+    return w.cat(list(joined), axis)
 
 
 def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
     """Arrays of one shape along a new dimension."""
-    return w.stack(list(promoted(*arrays)), axis)  # type: ignore[no-any-return]
+    return w.stack(list(promoted(*arrays)), axis)
 
 
 def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
@@ -37,7 +38,7 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 def expand_dims(x: Tensor, /, *, axis: int = 0) -> Tensor:
     """The array with a dimension of size 1 more."""
-    return w.unsqueeze(x, axis)  # type: ignore[no-any-return]
+    return w.unsqueeze(x, axis)
 
 
 def squeeze(x: Tensor, /, axis: Any) -> Tensor:
@@ -50,17 +51,17 @@ def squeeze(x: Tensor, /, axis: Any) -> Tensor:
 
 def flip(x: Tensor, /, *, axis: Any = None) -> Tensor:
     """The array backwards along these dimensions."""
-    return w.flip(x, axes_of(axis, x))  # type: ignore[no-any-return]
+    return w.flip(x, axes_of(axis, x))
 
 
 def moveaxis(x: Tensor, source: Any, destination: Any, /) -> Tensor:
     """The array with dimensions at other places."""
-    return w.movedim(x, source, destination)  # type: ignore[no-any-return]
+    return w.movedim(x, source, destination)
 
 
 def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
     """The array with its dimensions in this order."""
-    return w.permute(x, tuple(axes))  # type: ignore[no-any-return]
+    return w.permute(x, tuple(axes))
 
 
 def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
@@ -69,7 +70,7 @@ def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
         x, axis = x.reshape(-1), 0
     if isinstance(repeats, Tensor) and repeats.ndim == 0:
         repeats = int(repeats)
-    return w.repeat_interleave(x, repeats, axis)  # type: ignore[no-any-return]
+    return w.repeat_interleave(x, repeats, axis)
 
 
 def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
@@ -77,31 +78,31 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
     made = w.reshape(x, tuple(shape))
     shares = made.data_ptr() == x.data_ptr()
     if copy and shares:
-        return made.clone()  # type: ignore[no-any-return]
+        return made.clone()
     if copy is False and not shares and x.numel():
         raise ValueError("this shape cannot be had without a copy")
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def roll(x: Tensor, /, shift: Any, *, axis: Any = None) -> Tensor:
     """The array turned round, what falls off at one end coming in at the other."""
     if axis is None:
-        return w.roll(x.reshape(-1), shift, 0).reshape(x.shape)  # type: ignore[no-any-return]
+        return w.roll(x.reshape(-1), shift, 0).reshape(x.shape)
     axes = axis if isinstance(axis, tuple) else (axis,)
     shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
-    return w.roll(x, shifts, axes)  # type: ignore[no-any-return]
+    return w.roll(x, shifts, axes)
 
 
 def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
     """The array several times along each dimension."""
-    return w.tile(x, tuple(repetitions))  # type: ignore[no-any-return]
+    return w.tile(x, tuple(repetitions))
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:
     """Matrices with rows for columns."""
     if x.ndim < 2:
         raise ValueError("matrices have two dimensions at least")
-    return w.transpose(x, -2, -1)  # type: ignore[no-any-return]
+    return w.transpose(x, -2, -1)
 
 
 # -- indexing and searching ----------------------------------------------------------------------------------
@@ -112,22 +113,22 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
             raise ValueError("an array of several dimensions needs an axis")
         axis = 0
     if indices.ndim == 0:
-        return w.index_select(x, axis, indices.reshape(1)).squeeze(axis)  # type: ignore[no-any-return]
+        return w.index_select(x, axis, indices.reshape(1)).squeeze(axis)
     size = x.shape[axis]
-    return w.index_select(x, axis, w.where(indices < 0, indices + size, indices))  # type: ignore[no-any-return]
+    return w.index_select(x, axis, w.where(indices < 0, indices + size, indices))
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     """The elements with these numbers along a dimension, row by row."""
     size = x.shape[axis]
-    return w.take_along_dim(x, w.where(indices < 0, indices + size, indices).to(dtypes.int64), axis)  # type: ignore[no-any-return]
+    return w.take_along_dim(x, w.where(indices < 0, indices + size, indices).to(dtypes.int64), axis)
 
 
 def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
     """Elements of the one where the condition holds, of the other where it does not."""
     if not isinstance(x1, Tensor) and not isinstance(x2, Tensor):
         raise TypeError("at least one of the two must be an array")
-    return w.where(condition, *promoted(x1, x2))  # type: ignore[no-any-return]
+    return w.where(condition, *promoted(x1, x2))
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
@@ -147,11 +148,11 @@ def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> 
     return _extreme(w.argmin, x, axis, keepdims)
 
 
-def _extreme(function: Any, x: Tensor, axis: int | None, keepdims: bool) -> Tensor:
+def _extreme(function: Callable[..., Tensor], x: Tensor, axis: int | None, keepdims: bool) -> Tensor:
     if axis is None:
         found = function(x.reshape(-1), 0)
-        return found.reshape((1,) * x.ndim) if keepdims else found  # type: ignore[no-any-return]
-    return function(x, axis, keepdims)  # type: ignore[no-any-return]
+        return found.reshape((1,) * x.ndim) if keepdims else found
+    return function(x, axis, keepdims)
 
 
 def count_nonzero(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
@@ -167,20 +168,20 @@ def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor |
         raise ValueError(f"side must be one of {SIDES}, but is {side!r}")
     ordered = x1 if sorter is None else x1[sorter]
     ordered, wanted = promoted(ordered, x2)
-    return w.searchsorted(ordered, wanted, right=side == "right")  # type: ignore[no-any-return]
+    return w.searchsorted(ordered, wanted, right=side == "right")
 
 
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements in order."""
-    return w.sort(x, dim=axis, descending=descending, stable=stable)[0]  # type: ignore[no-any-return]
+    return w.sort(x, dim=axis, descending=descending, stable=stable)[0]
 
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The places of the elements in order."""
-    return w.sort(x, dim=axis, descending=descending, stable=stable)[1]  # type: ignore[no-any-return]
+    return w.sort(x, dim=axis, descending=descending, stable=stable)[1]
 
 
-def _unique(x: Tensor) -> tuple[Any, ...]:
+def _unique(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     array = np.asarray(x.detach().array)
     found = np.unique(array, True, True, True, equal_nan=False)
     values, indices, inverse, counts = (w.asarray(np.ascontiguousarray(each)) for each in found)
@@ -206,4 +207,4 @@ def unique_inverse(x: Tensor, /) -> UniqueInverse:
 
 def unique_values(x: Tensor, /) -> Tensor:
     """The elements that differ."""
-    return _unique(x)[0]  # type: ignore[no-any-return]
+    return _unique(x)[0]

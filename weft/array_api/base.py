@@ -7,8 +7,9 @@ array beside it; PyTorch has other rules, so operands are cast before Weft's fun
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, Protocol, cast
 
 from weft.core import dtypes
 from weft.core.dtypes import dtype, promote_types
@@ -23,7 +24,26 @@ _TABLE: Final = {
     for name, function in {**PUBLIC, **FUNCTIONS}.items()
     if "." not in name or name.startswith(("linalg.", "fft."))
 }
-w: Any = SimpleNamespace(**_TABLE)
+
+
+class Functions(Protocol):
+    """Weft's functions by name: most give one tensor."""
+
+    finfo: type[dtypes.finfo]
+    broadcast_tensors: Callable[..., Sequence[Tensor]]
+    linalg_eigh: Callable[..., Sequence[Tensor]]
+    linalg_qr: Callable[..., Sequence[Tensor]]
+    linalg_slogdet: Callable[..., Sequence[Tensor]]
+    linalg_svd: Callable[..., Sequence[Tensor]]
+    meshgrid: Callable[..., Sequence[Tensor]]
+    nonzero: Callable[..., Sequence[Tensor]]
+    sort: Callable[..., Sequence[Tensor]]
+    unbind: Callable[..., Sequence[Tensor]]
+
+    def __getattr__(self, name: str) -> Callable[..., Tensor]: ...
+
+
+w: Final = cast(Functions, SimpleNamespace(**_TABLE))
 """Weft's functions as attributes: `w.add` is `weft.add`, `w.linalg_inv` is `weft.linalg.inv`."""
 
 
@@ -40,7 +60,7 @@ def array_of(value: Any, like: dtype) -> Tensor:
         kind = dtypes.get_default_dtype()
     elif not isinstance(value, bool) and like is dtypes.bool_:
         kind = dtypes.int64
-    return w.asarray(value, dtype=kind)  # type: ignore[no-any-return]
+    return w.asarray(value, dtype=kind)
 
 
 def promoted(*operands: Any) -> tuple[Tensor, ...]:

@@ -12,7 +12,7 @@ from weft.tensor.base import Tensor
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
     """An array from an array, from nested sequences or from a number."""
-    return w.asarray(obj, dtype=dtype, device=device, copy=copy)  # type: ignore[no-any-return]
+    return w.asarray(obj, dtype=dtype, device=device, copy=copy)
 
 
 def arange(
@@ -25,8 +25,8 @@ def arange(
         whole = all(isinstance(each, int) for each in (start, stop, step))
         dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
     if (stop - start) * step <= 0:
-        return w.empty(0, dtype=dtype, device=device)  # type: ignore[no-any-return]
-    return w.arange(start, stop, step, dtype=dtype, device=device)  # type: ignore[no-any-return]
+        return w.empty(0, dtype=dtype, device=device)
+    return w.arange(start, stop, step, dtype=dtype, device=device)
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
@@ -36,17 +36,17 @@ def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """An array of zeros."""
-    return w.zeros(shape_of(shape), dtype=dtype, device=device)  # type: ignore[no-any-return]
+    return w.zeros(shape_of(shape), dtype=dtype, device=device)
 
 
 def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """An array of ones."""
-    return w.ones(shape_of(shape), dtype=dtype, device=device)  # type: ignore[no-any-return]
+    return w.ones(shape_of(shape), dtype=dtype, device=device)
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """An array of one number."""
-    return w.full(shape_of(shape), fill_value, dtype=dtype, device=device)  # type: ignore[no-any-return]
+    return w.full(shape_of(shape), fill_value, dtype=dtype, device=device)
 
 
 def empty_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
@@ -56,17 +56,17 @@ def empty_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor
 
 def zeros_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
     """An array of zeros of the same shape."""
-    return w.zeros_like(x, dtype=dtype, device=device)  # type: ignore[no-any-return]
+    return w.zeros_like(x, dtype=dtype, device=device)
 
 
 def ones_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
     """An array of ones of the same shape."""
-    return w.ones_like(x, dtype=dtype, device=device)  # type: ignore[no-any-return]
+    return w.ones_like(x, dtype=dtype, device=device)
 
 
 def full_like(x: Tensor, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """An array of one number of the same shape."""
-    return w.full_like(x, fill_value, dtype=dtype, device=device)  # type: ignore[no-any-return]
+    return w.full_like(x, fill_value, dtype=dtype, device=device)
 
 
 def eye(
@@ -76,7 +76,7 @@ def eye(
     columns = n_rows if n_cols is None else n_cols
     kind = dtypes.get_default_dtype() if dtype is None else dtype
     rows = w.arange(n_rows, device=device).reshape(n_rows, 1)
-    return (w.arange(columns, device=device) - rows == k).to(kind)  # type: ignore[no-any-return]
+    return (w.arange(columns, device=device) - rows == k).to(kind)
 
 
 def linspace(
@@ -96,10 +96,10 @@ def linspace(
     kind = dtypes.complex128 if dtype.is_complex else dtypes.float64
     steps = max(num - 1 if endpoint else num, 1)
     count = w.arange(num, dtype=dtypes.float64, device=device).to(kind)
-    made = start + count * ((stop - start) / steps)
+    made: Tensor = start + count * ((stop - start) / steps)
     if endpoint and num > 1:
         made[-1] = stop
-    return made.to(dtype)  # type: ignore[no-any-return]
+    return made.to(dtype)
 
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
@@ -109,17 +109,17 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The matrix with zeros above a diagonal."""
-    return w.tril(x, k)  # type: ignore[no-any-return]
+    return w.tril(x, k)
 
 
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The matrix with zeros below a diagonal."""
-    return w.triu(x, k)  # type: ignore[no-any-return]
+    return w.triu(x, k)
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """An array on the memory of another library's array."""
-    return w.from_dlpack(x, device=device, copy=copy)  # type: ignore[no-any-return]
+    return w.from_dlpack(x, device=device, copy=copy)
 
 
 e, pi, inf, nan, newaxis = math.e, math.pi, math.inf, math.nan, None

@@ -52,7 +52,7 @@ def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -
 
 def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
     """The array repeated to this shape, without a copy."""
-    return w.broadcast_to(x, shape)  # type: ignore[no-any-return]
+    return w.broadcast_to(x, shape)
 
 
 def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:

@@ -57,7 +57,8 @@ BINARY: Final = {
 
 def _unary(name: str, own: str) -> Callable[..., Tensor]:
     def function(x: Tensor, /) -> Tensor:
-        return getattr(w, own)(x)  # type: ignore[no-any-return]
+        made: Tensor = getattr(w, own)(x)
+        return made
 
     return _named(function, name, f"`weft.{own}` of each element.")
 
@@ -66,7 +67,7 @@ def _rounding(name: str) -> Callable[..., Tensor]:
     def function(x: Tensor, /) -> Tensor:
         whole = x.dtype.category < dtypes.FLOAT
         if x.dtype.is_complex and name == "round":
-            return w.complex(w.round(x.real), w.round(x.imag))  # type: ignore[no-any-return]
+            return w.complex(w.round(x.real), w.round(x.imag))
         return x.clone() if whole else getattr(w, name)(x)
 
     return _named(function, name, f"`weft.{name}` of each element; whole numbers as they are.")
@@ -74,7 +75,8 @@ def _rounding(name: str) -> Callable[..., Tensor]:
 
 def _binary(name: str, own: str) -> Callable[..., Tensor]:
     def function(x1: Any, x2: Any, /) -> Tensor:
-        return getattr(w, own)(*promoted(x1, x2))  # type: ignore[no-any-return]
+        made: Tensor = getattr(w, own)(*promoted(x1, x2))
+        return made
 
     return _named(function, name, f"`weft.{own}` of pairs of elements, with the standard's promotion.")
 
@@ -94,28 +96,28 @@ TABLE: Final[dict[str, Callable[..., Tensor]]] = {
 
 def pow(x1: Any, x2: Any, /) -> Tensor:
     """Powers of pairs of elements."""
-    return w.pow(*promoted(x1, x2))  # type: ignore[no-any-return]
+    return w.pow(*promoted(x1, x2))
 
 
 def sign(x: Tensor, /) -> Tensor:
     """-1, 0 or 1; for complex numbers, the number on the unit circle in the same direction."""
     found = w.sgn(x)
-    return w.where(w.isnan(x), x, found) if x.dtype.category >= dtypes.FLOAT else found  # type: ignore[no-any-return]
+    return w.where(w.isnan(x), x, found) if x.dtype.category >= dtypes.FLOAT else found
 
 
 def conj(x: Tensor, /) -> Tensor:
     """The conjugate of each element."""
-    return w.conj(x)  # type: ignore[no-any-return]
+    return w.conj(x)
 
 
 def real(x: Tensor, /) -> Tensor:
     """The real part of each element."""
-    return w.real(x)  # type: ignore[no-any-return]
+    return w.real(x)
 
 
 def imag(x: Tensor, /) -> Tensor:
     """The imaginary part of each element."""
-    return w.imag(x) if x.dtype.is_complex else w.zeros_like(x)  # type: ignore[no-any-return]
+    return w.imag(x) if x.dtype.is_complex else w.zeros_like(x)
 
 
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:

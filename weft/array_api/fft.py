@@ -11,7 +11,8 @@ from weft.tensor.base import Tensor
 
 def _line(name: str, text: str) -> Callable[..., Tensor]:
     def function(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-        return getattr(w, f"fft_{name}")(x, n=n, dim=axis, norm=norm)  # type: ignore[no-any-return]
+        made: Tensor = getattr(w, f"fft_{name}")(x, n=n, dim=axis, norm=norm)
+        return made
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
@@ -20,7 +21,8 @@ def _line(name: str, text: str) -> Callable[..., Tensor]:
 
 def _space(name: str, text: str) -> Callable[..., Tensor]:
     def function(x: Tensor, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
-        return getattr(w, f"fft_{name}")(x, s=s, dim=axes, norm=norm)  # type: ignore[no-any-return]
+        made: Tensor = getattr(w, f"fft_{name}")(x, s=s, dim=axes, norm=norm)
+        return made
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
@@ -41,19 +43,19 @@ irfftn = _space("irfftn", "Its inverse: real numbers from a half.")
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies that the elements of a transform stand for."""
-    return w.fft_fftfreq(n, d, dtype=dtype, device=device)  # type: ignore[no-any-return]
+    return w.fft_fftfreq(n, d, dtype=dtype, device=device)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
     """The same for the transform of real numbers."""
-    return w.fft_rfftfreq(n, d, dtype=dtype, device=device)  # type: ignore[no-any-return]
+    return w.fft_rfftfreq(n, d, dtype=dtype, device=device)
 
 
 def fftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
     """The transform with frequency 0 in the middle."""
-    return w.fft_fftshift(x, axes)  # type: ignore[no-any-return]
+    return w.fft_fftshift(x, axes)
 
 
 def ifftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
     """The transform with frequency 0 at the beginning again."""
-    return w.fft_ifftshift(x, axes)  # type: ignore[no-any-return]
+    return w.fft_ifftshift(x, axes)

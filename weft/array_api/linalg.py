@@ -18,12 +18,12 @@ SVDResult = namedtuple("SVDResult", "U S Vh")
 
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The product of matrices."""
-    return w.matmul(*promoted(x1, x2))  # type: ignore[no-any-return]
+    return w.matmul(*promoted(x1, x2))
 
 
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any = 2) -> Tensor:
     """The sum of products over several dimensions."""
-    return w.tensordot(*promoted(x1, x2), dims=axes)  # type: ignore[no-any-return]
+    return w.tensordot(*promoted(x1, x2), dims=axes)
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -36,27 +36,27 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
 
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
     """All products of the elements of two vectors."""
-    return w.outer(*promoted(x1, x2))  # type: ignore[no-any-return]
+    return w.outer(*promoted(x1, x2))
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The vector products of vectors of three elements."""
-    return w.linalg_cross(*promoted(x1, x2), dim=axis)  # type: ignore[no-any-return]
+    return w.linalg_cross(*promoted(x1, x2), dim=axis)
 
 
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     """The Cholesky factor of positive definite matrices."""
-    return w.linalg_cholesky(x, upper=upper)  # type: ignore[no-any-return]
+    return w.linalg_cholesky(x, upper=upper)
 
 
 def det(x: Tensor, /) -> Tensor:
     """The determinants of matrices."""
-    return w.linalg_det(x)  # type: ignore[no-any-return]
+    return w.linalg_det(x)
 
 
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     """The diagonals of matrices."""
-    return w.diagonal(x, offset, -2, -1)  # type: ignore[no-any-return]
+    return w.diagonal(x, offset, -2, -1)
 
 
 def trace(x: Tensor, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
@@ -71,22 +71,22 @@ def eigh(x: Tensor, /) -> EighResult:
 
 def eigvalsh(x: Tensor, /) -> Tensor:
     """Eigenvalues of symmetric (or Hermitian) matrices."""
-    return w.linalg_eigvalsh(x)  # type: ignore[no-any-return]
+    return w.linalg_eigvalsh(x)
 
 
 def inv(x: Tensor, /) -> Tensor:
     """The inverses of matrices."""
-    return w.linalg_inv(x)  # type: ignore[no-any-return]
+    return w.linalg_inv(x)
 
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     """The norms of matrices."""
-    return w.linalg_matrix_norm(x, ord, (-2, -1), keepdims)  # type: ignore[no-any-return]
+    return w.linalg_matrix_norm(x, ord, (-2, -1), keepdims)
 
 
 def matrix_power(x: Tensor, n: int, /) -> Tensor:
     """Powers of square matrices."""
-    return w.linalg_matrix_power(x, n)  # type: ignore[no-any-return]
+    return w.linalg_matrix_power(x, n)
 
 
 def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
@@ -96,14 +96,15 @@ def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
         rtol = max(x.shape[-2:]) * w.finfo(x.dtype).eps
     elif isinstance(rtol, Tensor):
         rtol = rtol.unsqueeze(-1)
-    return (values > values.amax(-1, True) * rtol).sum(-1)  # type: ignore[no-any-return]
+    large: Tensor = values > values.amax(-1, True) * rtol
+    return large.sum(-1)
 
 
 def pinv(x: Tensor, /, *, rtol: Any = None) -> Tensor:
     """The pseudo-inverses of matrices."""
     if rtol is None:
         rtol = max(x.shape[-2:]) * w.finfo(x.dtype).eps
-    return w.linalg_pinv(x, rtol=rtol)  # type: ignore[no-any-return]
+    return w.linalg_pinv(x, rtol=rtol)
 
 
 def qr(x: Tensor, /, *, mode: str = "reduced") -> QRResult:
@@ -120,8 +121,8 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The solutions of systems of linear equations."""
     first, second = promoted(x1, x2)
     if second.ndim == 1:
-        return w.linalg_solve(first, second.unsqueeze(-1)).squeeze(-1)  # type: ignore[no-any-return]
-    return w.linalg_solve(first, second)  # type: ignore[no-any-return]
+        return w.linalg_solve(first, second.unsqueeze(-1)).squeeze(-1)
+    return w.linalg_solve(first, second)
 
 
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
@@ -131,12 +132,12 @@ def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
 
 def svdvals(x: Tensor, /) -> Tensor:
     """The singular values of matrices."""
-    return w.linalg_svdvals(x)  # type: ignore[no-any-return]
+    return w.linalg_svdvals(x)
 
 
 def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:
     """The norms of vectors."""
     axes = axes_of(axis, x)
     if not axes:
-        return w.abs(x)  # type: ignore[no-any-return]
-    return w.linalg_vector_norm(x, ord, axes, keepdims)  # type: ignore[no-any-return]
+        return w.abs(x)
+    return w.linalg_vector_norm(x, ord, axes, keepdims)

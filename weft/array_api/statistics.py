@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from weft.array_api.base import axes_of, promoted, w
@@ -43,16 +44,16 @@ def var(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bo
     """The variance over dimensions; `correction` is taken off the number of elements."""
     axes = axes_of(axis, x)
     if not axes:
-        return w.zeros_like(x)  # type: ignore[no-any-return]
-    return w.var(x, axes, correction=correction, keepdim=keepdims)  # type: ignore[no-any-return]
+        return w.zeros_like(x)
+    return w.var(x, axes, correction=correction, keepdim=keepdims)
 
 
 def std(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation over dimensions."""
     axes = axes_of(axis, x)
     if not axes:
-        return w.zeros_like(x)  # type: ignore[no-any-return]
-    return w.std(x, axes, correction=correction, keepdim=keepdims)  # type: ignore[no-any-return]
+        return w.zeros_like(x)
+    return w.std(x, axes, correction=correction, keepdim=keepdims)
 
 
 def max(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
@@ -83,7 +84,14 @@ def any(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     return made
 
 
-def _running(function: Any, x: Tensor, axis: Any, dtype: Any, include_initial: bool, first: int) -> Tensor:
+def _running(
+    function: Callable[..., Tensor],
+    x: Tensor,
+    axis: int | None,
+    dtype: Any,
+    include_initial: bool,
+    first: int,
+) -> Tensor:
     if axis is None:
         if x.ndim != 1:
             raise ValueError("an array of several dimensions needs an axis")
@@ -93,7 +101,7 @@ def _running(function: Any, x: Tensor, axis: Any, dtype: Any, include_initial: b
         shape = list(made.shape)
         shape[axis] = 1
         made = w.cat([w.full(tuple(shape), first, dtype=made.dtype), made], axis)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def cumulative_sum(
