@@ -355,7 +355,10 @@ def optimize(
     where one more is needed.
     """
     if disable or (guard_export_fn is None and guard_fail_fn is None):
-        return compile(backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)  # type: ignore[no-any-return]
+        found: Callable[[Any], Any] = compile(
+            backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable
+        )
+        return found
     context = _context(backend, nopython, dynamic)
     if guard_export_fn is not None:
         export = guard_export_fn

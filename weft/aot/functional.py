@@ -385,7 +385,8 @@ class FunctionalRecorder(OpRecorder):
         return [place.tensor for place in self._places.values()]
 
     def node_of_copy(self, before: Any, kept: Any) -> Node:
-        return self.node(before)  # type: ignore[no-any-return]
+        found: Node = self.node(before)
+        return found
 
     # -- writes ----------------------------------------------------------------------------------------------
     def written_values(self, done: Recorded) -> list[tuple[Any, Node]]:

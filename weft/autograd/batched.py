@@ -9,7 +9,7 @@ share them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeGuard
 
 from weft.autograd.reverse import cut, gradients
 from weft.core.arrays import Array
@@ -277,7 +277,7 @@ def batched(value: Tensor, dim: int, level: Any) -> Tensor:
     return made
 
 
-def is_batched(value: Any, level: Any) -> bool:
+def is_batched(value: Any, level: Any) -> TypeGuard[BatchTensor]:
     return isinstance(value, BatchTensor) and value.level is level
 
 
@@ -315,10 +315,12 @@ def front(value: Tensor, level: Any) -> Tensor:
     """The tensor with this level's batch as its first dimension, by expansion if it has none. Wrappers of
     higher levels keep theirs."""
     if is_batched(value, level):
-        return to_front(value.value, value.place)  # type: ignore[attr-defined, no-any-return]
+        moved: Tensor = to_front(value.value, value.place)
+        return moved
     if isinstance(value, Wrapper) and value.level.number > level.number:
         return value.pierced(lambda held: front(held, level))
-    return ops.expand(value, (level.size, *value.shape))  # type: ignore[no-any-return]
+    expanded: Tensor = ops.expand(value, (level.size, *value.shape))
+    return expanded
 
 
 def _selected(x: Any, mask: Any) -> Any:

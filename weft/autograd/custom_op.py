@@ -469,7 +469,8 @@ def called(definition: CustomOpDef, name: str, function: Callable[..., Any]) -> 
     recorder = recorder_of(modes.current())
     if recorder is None:
         return function
-    return recorder.host.user_function(definition, name, function)  # type: ignore[no-any-return]
+    found: Callable[..., Any] = recorder.host.user_function(definition, name, function)
+    return found
 
 
 def run_backward(definition: CustomOpDef, ctx: Any, gradients: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from weft.autograd.batched import BatchTensor, batched, front, held_chain, with_batch
 from weft.autograd.reverse import added, gradients
@@ -85,7 +85,8 @@ class DualTensor(Wrapper):
         if self.direction is not None:
             return self.direction
         parent, steps = self.source
-        return replay(parent.tangent, steps)  # type: ignore[no-any-return]
+        found: Tensor = replay(parent.tangent, steps)
+        return found
 
     @property
     def held(self) -> Tensor:
@@ -205,7 +206,7 @@ for _name in (
 INTERPRETERS[DualTensor] = interpret
 
 
-def dual(primal: Tensor, tangent: Tensor, level: Any) -> Tensor:
+def dual(primal: Tensor, tangent: Tensor, level: Any) -> DualTensor:
     """A DualTensor of this level."""
     made = new(DualTensor)
     made.primal, made.direction, made.level = primal, tangent, level
@@ -224,9 +225,9 @@ def viewed(parent: Any, op: Op, rest: tuple[Any, ...], out: Any, level: Any) -> 
 def _view(parent: Any, step: tuple[Any, ...], out: Tensor, level: Any) -> Tensor:
     if not moves(out):
         return out
-    made: Any = dual(out, out, level)
+    made = dual(out, out, level)
     made.direction, made.source = None, (parent, (step,))
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def own(target: Any, tangent: Any) -> None:
@@ -243,7 +244,7 @@ def own(target: Any, tangent: Any) -> None:
     target.owned = True
 
 
-def is_dual(value: Any, level: Any) -> bool:
+def is_dual(value: Any, level: Any) -> TypeGuard[DualTensor]:
     return isinstance(value, DualTensor) and value.level is level
 
 
@@ -276,7 +277,7 @@ def dual_result(out: Any, tangent: Any, level: Any) -> Any:
 def split(value: Tensor, level: Any) -> tuple[Any, Any]:
     """The primal and the tangent (or None) of this level, each inside the wrappers of higher levels."""
     if is_dual(value, level):
-        return value.primal, value.tangent  # type: ignore[attr-defined]
+        return value.primal, value.tangent
     if isinstance(value, BatchTensor) and value.level.number > level.number:
         primal, tangent = split(value.value, level)
         moved = None if tangent is None else batched(tangent, value.place, value.level)

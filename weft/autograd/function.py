@@ -218,6 +218,7 @@ def parameters_of(cls: Any, with_context: bool) -> Parameters:
     """The positional parameters of forward, after ctx."""
     forward = cls.forward
     function = getattr(forward, "__func__", forward)
+    known: Parameters
     seen, known = cls._backward_cls.parameters
     if seen is not function:
         every = list(inspect.signature(forward).parameters.values())[1 if with_context else 0 :]
@@ -227,7 +228,7 @@ def parameters_of(cls: Any, with_context: bool) -> Parameters:
         variadic = any(p.kind is p.VAR_POSITIONAL for p in every)
         known = Parameters(tuple(p.name for p in plain), defaults, variadic)
         cls._backward_cls.parameters = (function, known)
-    return known  # type: ignore[no-any-return]
+    return known
 
 
 def positional(
@@ -549,7 +550,8 @@ def batching_rule(cls: Any) -> Callable[..., Any] | None:
             f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and "
             f"implement the vmap staticmethod or set generate_vmap_rule=True. {DOCUMENTATION}"
         )
-    return cls.vmap  # type: ignore[no-any-return]
+    found: Callable[..., Any] | None = cls.vmap
+    return found
 
 
 def tangents_of(cls: Any, ctx: Any, tangents: tuple[Any, ...], count: int) -> tuple[Any, ...]:

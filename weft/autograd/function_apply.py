@@ -210,12 +210,12 @@ def is_intact(ctx: Any) -> bool:
 
 def recipe_of(body: Any) -> Recipe:
     graph = getattr(body, "graph", None)
-    recipe = None if graph is None else graph.meta.get(RECIPE)
+    recipe: Recipe | None = None if graph is None else graph.meta.get(RECIPE)
     if recipe is None:
         raise RuntimeError(
             "this graph of a custom Function was saved or rebuilt without its Function, and cannot be run"
         )
-    return recipe  # type: ignore[no-any-return]
+    return recipe
 
 
 def run_forward(fwd: Any, operands: Any, owner: Any, args: Any, live: bool, mode: Any) -> tuple[Any, ...]:

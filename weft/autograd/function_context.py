@@ -223,7 +223,7 @@ def pack_one(item: Any, node: Any, pack: Any, unpack_hook: Any) -> Packed:
 # -- giving back -----------------------------------------------------------------------
 def unpack(ctx: FunctionCtx) -> tuple[Any, ...]:
     """What was saved, as tensors with their history; raises where they were freed or written to."""
-    items = ctx._items
+    items: tuple[Any, ...] | None = ctx._items
     if items is None:
         raise RuntimeError(FREED)
     versions = ctx._versions
@@ -232,7 +232,7 @@ def unpack(ctx: FunctionCtx) -> tuple[Any, ...]:
             if versions[i][0] != versions[i + 1]:
                 _stale(ctx, versions[i], versions[i + 1])
     if ctx._plain:
-        return items  # type: ignore[no-any-return]
+        return items
     node = ctx._node()
     return tuple(item if item is None or isinstance(item, Tensor) else item.tensor(node) for item in items)
 

@@ -465,7 +465,8 @@ def hessian(
         output = _single(func, values, "hessian")
         if strict:
             _check_dependence((output,), values, "outputs")
-        return ops.reshape(output, ())  # type: ignore[no-any-return]
+        found: Tensor = ops.reshape(output, ())
+        return found
 
     def first(*values: Any) -> Any:
         if forward:

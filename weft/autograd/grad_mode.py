@@ -169,7 +169,8 @@ class _Mode:
         return type(self)()
 
     def __call__(self, function: Decorated) -> Decorated:
-        return decorate(self.clone, function)  # type: ignore[no-any-return]
+        found: Decorated = decorate(self.clone, function)
+        return found
 
 
 class no_grad(_Mode):

@@ -612,8 +612,9 @@ class Attributes:
                 old = name if name in value.__dict__ else ABSENT
                 self.world.guard("LACKS" if old is ABSENT else "HAS", source, name)
             if old is ABSENT:
-                return self.native(delattr, types.ModuleType("module"), name)  # type: ignore[no-any-return]
-        return self.world.write(value.__dict__, "item", source, name, new)
+                self.native(delattr, types.ModuleType("module"), name)
+                return
+        self.world.write(value.__dict__, "item", source, name, new)
 
     def store_on_known(self, value: Any, name: str, new: Any, found: Any) -> None:
         known = self.world.known[id(value)]
@@ -623,8 +624,10 @@ class Attributes:
         if not slotted and not has_dict(known.original):
             # There is nowhere to store it: Python says so in its own words.
             if new is ABSENT:
-                return self.native(object.__delattr__, known.original, name)  # type: ignore[no-any-return]
-            return self.native(object.__setattr__, known.original, name, None)  # type: ignore[no-any-return]
+                self.native(object.__delattr__, known.original, name)
+            else:
+                self.native(object.__setattr__, known.original, name, None)
+            return None
         if not slotted:
             self.world.claim(object.__getattribute__(known.original, "__dict__"), known)
         if new is ABSENT:

@@ -13,13 +13,14 @@ import functools
 import operator
 import sys
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.capture.attributes import SEAMS, SPECIAL
 from weft.capture.c_calls import CALLED_WITH_ONE, METHODS
-from weft.capture.calls import HANDLERS, METACLASSES, handles
+from weft.capture.calls import HANDLERS, METACLASSES, Handler, handles
 from weft.capture.guards import Guard
 from weft.capture.namespaces import InstanceDict
 from weft.capture.open_texts import OpenText
@@ -119,8 +120,14 @@ def append_to(machine: Machine, target: Appended, *args: Any, **kwargs: Any) -> 
 
 HANDLERS[id(append_to)] = lambda machine, args, kwargs: append_to(*args, **kwargs)
 SPECIAL[Appended] = lambda machine, value, name: BoundMethod(append_to, machine, value)
+
+
+def _as_it_is(method: Callable[..., Any]) -> Handler:
+    return lambda machine, args, kwargs: method(*args, **kwargs)
+
+
 for _method in GENERATOR_METHODS.values():
-    HANDLERS[id(_method)] = lambda machine, args, kwargs, method=_method: method(*args, **kwargs)  # type: ignore[misc]
+    HANDLERS[id(_method)] = _as_it_is(_method)
 
 
 def expect(
@@ -357,10 +364,10 @@ class Sized:
     """Gives `len` the answer of a `__len__`, to be checked as it checks answers."""
 
     def __init__(self, machine: Machine, answer: Any) -> None:
-        self.answer = index_of(machine, answer)
+        self.answer: int = index_of(machine, answer)
 
     def __len__(self) -> int:
-        return self.answer  # type: ignore[no-any-return]
+        return self.answer
 
 
 def index_of(machine: Machine, value: Any) -> Any:
@@ -529,22 +536,19 @@ METHODS["get"] = context_get
 
 
 # -- the operator module -------------------------------------------------------------------------------------
+def _operator(method: str, symbol: str) -> Handler:
+    """What stands for a function of the module: a method of `machine.operators`, for one symbol."""
+    return lambda machine, args, kwargs: getattr(machine.operators, method)(symbol, *args)
+
+
 for _symbol, (_apply, _name, _other) in BINARY.items():
-    HANDLERS[id(_apply)] = lambda machine, args, kwargs, symbol=_symbol: machine.operators.binary(
-        symbol, *args
-    )  # type: ignore[misc]
+    HANDLERS[id(_apply)] = _operator("binary", _symbol)
 for _symbol, (_apply, _name) in INPLACE.items():
-    HANDLERS[id(_apply)] = lambda machine, args, kwargs, symbol=_symbol: machine.operators.inplace(
-        symbol, *args
-    )  # type: ignore[misc]
+    HANDLERS[id(_apply)] = _operator("inplace", _symbol)
 for _symbol, (_apply, _name, _other) in COMPARE.items():
-    HANDLERS[id(_apply)] = lambda machine, args, kwargs, symbol=_symbol: machine.operators.compare(
-        symbol, *args
-    )  # type: ignore[misc]
+    HANDLERS[id(_apply)] = _operator("compare", _symbol)
 for _symbol, (_apply_one, _name) in UNARY.items():
-    HANDLERS[id(_apply_one)] = lambda machine, args, kwargs, symbol=_symbol: machine.operators.unary(
-        symbol, *args
-    )  # type: ignore[misc]
+    HANDLERS[id(_apply_one)] = _operator("unary", _symbol)
 HANDLERS[id(operator.not_)] = lambda machine, args, kwargs: not machine.operators.truth(*args)
 HANDLERS[id(operator.truth)] = lambda machine, args, kwargs: machine.operators.truth(*args)
 HANDLERS[id(operator.getitem)] = lambda machine, args, kwargs: machine.operators.get_item(*args)

@@ -67,9 +67,10 @@ def _function_form(context: Context, target: Any) -> Any:
 
 def _partial_form(context: Context, target: functools.partial[Any]) -> functools.partial[Any]:
     """A partial of the compiled function; the keywords are the same dictionary, which users may change."""
-    made: Any = functools.partial(compiled_form(context, target.func))
-    made.__setstate__((made.func, target.args, target.keywords, {**target.__dict__}))
-    return made  # type: ignore[no-any-return]
+    made = functools.partial(compiled_form(context, target.func))
+    held: Any = made
+    held.__setstate__((made.func, target.args, target.keywords, {**target.__dict__}))
+    return made
 
 
 def _calling(target: Any) -> FunctionType:
@@ -82,13 +83,13 @@ def _calling(target: Any) -> FunctionType:
     return call  # type: ignore[return-value]
 
 
-def _as_written(context: Context, target: Any) -> Callable[..., Any]:
+def _as_written(context: Context, target: Callable[..., Any]) -> Callable[..., Any]:
     """Generators and coroutines are suspended and resumed by others: they run as written.
 
     So the function is its own compiled form: others ask whether it is a coroutine function.
     """
     if not context.fullgraph:
-        return target  # type: ignore[no-any-return]
+        return target
 
     @functools.wraps(target)
     def refuse(*_args: Any, **_kwargs: Any) -> Any:

@@ -58,8 +58,10 @@ def default_of(function: FunctionType, place: int | None, name: str) -> Any:
     """What the function's default is now: by place among `__defaults__`, or by name."""
     try:
         if place is None:
-            return function.__kwdefaults__[name]  # type: ignore[index]
-        return function.__defaults__[place]  # type: ignore[index]
+            named: Any = function.__kwdefaults__
+            return named[name]
+        placed: Any = function.__defaults__
+        return placed[place]
     except (TypeError, LookupError):
         kind = "positional" if place is not None else "keyword-only"
     raise TypeError(f"{function.__qualname__}() missing 1 required {kind} argument: '{name}'")

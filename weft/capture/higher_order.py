@@ -226,7 +226,8 @@ def result_of(kind: str, value: Tensor, other: Tensor, shape: Any, operands: lis
     fresh = wrap(MetaArray(shape, array.dtype, strides, array.device, exact))
     given = [operand for operand in operands if has_type(operand, Tensor)]
     (made,) = control_flow.joined(kind, [fresh], [*given, value, other])
-    return made  # type: ignore[no-any-return]
+    result: Tensor = made
+    return result
 
 
 def append(

@@ -293,9 +293,13 @@ def _default_dict(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
 HANDLERS[id(collections.defaultdict)] = _default_dict
 
 
-@handles(collections._count_elements)  # type: ignore[attr-defined]
+_private: Any = collections
+
+
+@handles(_private._count_elements)
 def count_elements(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     mapping, items = args[0], machine.iterators.items(args[1])
     machine.c_arguments.check_keys(items, mapping)
     for item in items:
-        machine.native(dict.__setitem__, mapping, item, machine.native(dict.get, mapping, item, 0) + 1)
+        before: Any = machine.native(dict.get, mapping, item, 0)
+        machine.native(dict.__setitem__, mapping, item, before + 1)

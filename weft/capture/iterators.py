@@ -132,7 +132,7 @@ class Iterators:
         ready = self.rows(value)
         if asks:
             self.ask_length(value)
-        return self.native(list, ready)  # type: ignore[no-any-return]
+        return self.native(list, ready)
 
     def ask_length(self, value: Any) -> None:
         """What makes a list or tuple of an iterable asks how long it may be."""

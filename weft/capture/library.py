@@ -16,6 +16,7 @@ import re
 import types
 import weakref
 from collections import OrderedDict, deque, namedtuple
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.grad_mode import no_grad, set_grad_enabled
@@ -23,7 +24,7 @@ from weft.capture.attributes import CACHED, HEAP, IMMUTABLE, SPECIAL
 from weft.capture.builtins import STOOD_FOR, Args, Kwargs, expect, index_of
 from weft.capture.c_arguments import ORDER
 from weft.capture.c_calls import CALLED, CALLED_WITH_ONE, METHODS, RECEIVERS, pure
-from weft.capture.calls import BY_CODE, handles
+from weft.capture.calls import BY_CODE, Handler, handles
 from weft.capture.guards import Guard
 from weft.capture.namespaces import ClassDict, ModuleDict
 from weft.capture.plain import NotPlain, exact_key, freeze
@@ -129,7 +130,8 @@ def dispatch(machine: Machine, function: types.FunctionType, args: Args, kwargs:
         raise Break("skipped-function", seen="functools.singledispatch with abstract classes")
     registry = cells["registry"]
     found = registry.get(args[0])
-    return machine.native(functools._find_impl, args[0], registry) if found is None else found  # type: ignore[attr-defined]
+    private: Any = functools
+    return machine.native(private._find_impl, args[0], registry) if found is None else found
 
 
 BY_CODE[functools.singledispatch(lambda value: value).dispatch.__code__] = dispatch
@@ -260,11 +262,16 @@ def check(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     raise machine.fail(RuntimeError(text))
 
 
+def _as_python(function: Callable[..., Any]) -> Handler:
+    """A function of Python's own in place of ours."""
+    return lambda machine, args, kwargs: machine.calls.call(function, args, kwargs)
+
+
 for _ours, _python in (
     (sym_max, max), (sym_min, min), (sym_not, operator.not_), (sym_int, int), (sym_float, float),
     (sym_sum, sum),
 ):  # fmt: skip
-    handles(_ours)(lambda machine, args, kwargs, python=_python: machine.calls.call(python, args, kwargs))  # type: ignore[misc]
+    handles(_ours)(_as_python(_python))
 
 
 @handles(sym_ite)

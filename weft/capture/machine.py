@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import weft.capture.arrays as _arrays  # noqa: F401 - registers NumPy
 import weft.capture.builtins as _handlers  # noqa: F401 - registers what stands for builtins
@@ -52,6 +52,7 @@ from weft.trace.scalars import Scalars, plain
 
 LIBRARY_CALL = "_calling.<locals>.call"
 """The function of `weft.capture.forms` around what has no code that can be read: its line is nobody's."""
+Given = TypeVar("Given")
 Step = Callable[["Machine", Frame, Any], Any]
 STEPS: dict[str, Step] = {}
 """One handler per canonical op; `weft.capture.instructions` fills it, and a test says that it is complete."""
@@ -262,7 +263,7 @@ class Machine:
         return type(error), error, self.attributes.traceback_of(error)
 
     # -- calls as they are, and what they raise --------------------------------------------------------------
-    def native(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def native(self, function: Callable[..., Given], /, *args: Any, **kwargs: Any) -> Given:
         """Calls a function as it is, uninterpreted; what it raises is raised in the captured program."""
         if self.open_texts and function is not bind_arguments and function is not dict:
             refuse_open((args, kwargs))

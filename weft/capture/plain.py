@@ -127,7 +127,8 @@ def same_leaf(value: Any, leaf: Any) -> bool:
     if kind is device:
         return (value.type, value.index) == (leaf.type, leaf.index)
     if kind in NUMPY_SCALARS:
-        return value.tobytes() == leaf.tobytes()  # type: ignore[no-any-return]
+        same: bool = value.tobytes() == leaf.tobytes()
+        return same
     return bool(value == leaf)
 
 

@@ -50,9 +50,9 @@ SKIPPED_TOP = frozenset(
 
 
 def policy_of(function: types.FunctionType) -> tuple[Policy, str]:
-    mark = function.__dict__.get(MARK) if function.__dict__ else None
+    mark: tuple[Policy, str] | None = function.__dict__.get(MARK) if function.__dict__ else None
     if mark is not None:
-        return mark  # type: ignore[no-any-return]
+        return mark
     module = function.__globals__.get("__name__") or ""
     if module in INLINED_STDLIB or module == "inspect" and function.__name__ in PREDICATES:
         return Policy.INLINE, ""

@@ -11,7 +11,7 @@ import contextlib
 import typing
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.capture.attributes import HEAP, IMMUTABLE
 from weft.capture.guards import lookup
@@ -26,6 +26,7 @@ from weft.trace.breaks import Break
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
 
+Given = TypeVar("Given")
 EQUALITY = ("__eq__", "__hash__")
 KEYED = (dict, set, frozenset)
 MUTATES = frozenset(
@@ -114,10 +115,10 @@ def settled_hash(machine: Machine, key: Any) -> int:
                 hash_of(machine, key)
             machine.world.keep(key)
         settled[id(key)] = machine.native(hash, key)
-    return machine.native(hash, key)  # type: ignore[no-any-return]
+    return machine.native(hash, key)
 
 
-def hash_of(machine: Machine, value: Any) -> Any:
+def hash_of(machine: Machine, value: Any) -> int:
     """`hash(value)` by the interpreter."""
     if is_users(value):
         found = machine.attributes.python_method(value, "__hash__")
@@ -142,11 +143,11 @@ class Hashed:
 
     __slots__ = ("number",)
 
-    def __init__(self, number: Any) -> None:
+    def __init__(self, number: int) -> None:
         self.number = number
 
     def __hash__(self) -> int:
-        return self.number  # type: ignore[no-any-return]
+        return self.number
 
 
 # -- stand-ins -----------------------------------------------------------------------------------------------
@@ -160,7 +161,7 @@ class StandIn:
     def __init__(self, machine: Machine, value: Any) -> None:
         self.machine, self.value = machine, value
 
-    def _enter(self, function: Callable[..., Any], *args: Any) -> Any:
+    def _enter(self, function: Callable[..., Given], *args: Any) -> Given:
         try:
             return function(*args)
         except Raised as raised:
@@ -191,16 +192,16 @@ class StandIn:
         return self._compare(">=", other)
 
     def __hash__(self) -> int:
-        return self._enter(hash_of, self.machine, self.value)  # type: ignore[no-any-return]
+        return self._enter(hash_of, self.machine, self.value)
 
     def __str__(self) -> str:
-        return self._enter(self.machine.texts.text, self.value)  # type: ignore[no-any-return]
+        return self._enter(self.machine.texts.text, self.value)
 
     def __repr__(self) -> str:
-        return self._enter(self.machine.texts.text, self.value, "__repr__")  # type: ignore[no-any-return]
+        return self._enter(self.machine.texts.text, self.value, "__repr__")
 
     def __format__(self, specification: str) -> str:
-        return self._enter(self.machine.texts.format, self.value, specification)  # type: ignore[no-any-return]
+        return self._enter(self.machine.texts.format, self.value, specification)
 
     def __getattr__(self, name: str) -> Any:
         found = self._enter(self.machine.attributes.load, self.value, name)
@@ -283,7 +284,8 @@ def fits_protocol(machine: Machine, value: Any, cls: type) -> bool | None:
     if lookup(kind, "__getattr__") is not None:
         raise Break("builtin-protocol", seen=f"whether a {kind.__name__} is a {cls.__name__}")
     fits = True
-    for name in sorted(typing._get_protocol_attrs(cls)):  # type: ignore[attr-defined]
+    private: Any = typing
+    for name in sorted(private._get_protocol_attrs(cls)):
         found = machine.attributes.lookup(kind, name)
         if has_type(found, property) or (
             found is not ABSENT and machine.attributes.is_data_descriptor(found)

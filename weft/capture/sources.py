@@ -531,17 +531,18 @@ ABSENT: Final = object()
 
 
 def safe_length(value: Any) -> int:
-    base = builtin_base(type(value))
+    base: Any = builtin_base(type(value))
     if base is None:
         raise TypeError(f"no builtin length: {type(value).__name__}")
-    return base.__len__(value)  # type: ignore[attr-defined, no-any-return]
+    length: int = base.__len__(value)
+    return length
 
 
 def safe_iter(value: Any) -> Any:
-    base = builtin_base(type(value))
+    base: Any = builtin_base(type(value))
     if base is None:
         raise TypeError(f"no builtin iteration: {type(value).__name__}")
-    return base.__iter__(value)  # type: ignore[attr-defined]
+    return base.__iter__(value)
 
 
 def safe_values(value: Any) -> Any:

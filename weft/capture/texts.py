@@ -109,7 +109,7 @@ class Texts:
             found = self.exception_text(value, name)
             if found is not None:
                 return found
-        return self.native(str if name == "__str__" else repr, self.ready(value))  # type: ignore[no-any-return]
+        return self.native(str if name == "__str__" else repr, self.ready(value))
 
     def exception_text(self, error: BaseException, name: str) -> str | None:
         """As the methods of BaseException and KeyError make it of `args`; None for other classes' methods."""
@@ -145,7 +145,7 @@ class Texts:
                 return self.text(value)
         if has_type(value, BaseException) and not specification:
             return self.text(value)
-        return self.native(format, self.ready(value), specification)  # type: ignore[no-any-return]
+        return self.native(format, self.ready(value), specification)
 
 
 def inherits(kind: type, name: str) -> bool:

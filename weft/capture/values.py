@@ -65,7 +65,8 @@ class Callback:
 
     @property
     def __name__(self) -> str:
-        return self.function.__name__  # type: ignore[no-any-return]
+        name: str = self.function.__name__
+        return name
 
     def __repr__(self) -> str:
         if has_type(self.function, type):

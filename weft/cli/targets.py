@@ -163,6 +163,9 @@ def arguments_from(text: str, module: ModuleType) -> tuple[tuple[Any, ...], dict
     """What `weft.randn(3), flag=True` gives, with the names of the module."""
     space = {"weft": weft, **vars(module)}
     try:
-        return eval(f"(lambda *args, **kwargs: (args, kwargs))({text})", space)  # type: ignore[no-any-return]
+        found: tuple[tuple[Any, ...], dict[str, Any]] = eval(
+            f"(lambda *args, **kwargs: (args, kwargs))({text})", space
+        )
+        return found
     except Exception as error:
         raise CommandError(f"--args {text!r}: {type(error).__name__}: {error}") from None

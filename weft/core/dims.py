@@ -18,7 +18,8 @@ def wrap_dim(dim: Any, rank: int) -> int:
     span = rank or 1
     if not -span <= dim < span:
         raise outside(dim, rank)
-    return dim + span if dim < 0 else dim  # type: ignore[no-any-return]
+    found: int = dim + span if dim < 0 else dim
+    return found
 
 
 def wrap_dims(dims: Iterable[Any], rank: int) -> tuple[int, ...]:

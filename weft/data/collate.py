@@ -60,7 +60,8 @@ def _mapping_like(model: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
             made = copy.copy(model)
             made.update(items)
             return made
-        return type(model)(items)  # type: ignore[call-arg]
+        kind: Any = type(model)
+        return kind(items)
     except TypeError:
         return items
 
@@ -73,7 +74,8 @@ def _sequence_like(model: Sequence[Any], items: list[Any]) -> Any:
             for place, item in enumerate(items):
                 made[place] = item
             return made
-        return type(model)(items)  # type: ignore[call-arg]
+        kind: Any = type(model)
+        return kind(items)
     except TypeError:
         return items
 

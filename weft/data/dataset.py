@@ -153,7 +153,8 @@ class ConcatDataset(Dataset[T_co]):
             idx += len(self)
         which = bisect.bisect_right(self.cumulative_sizes, idx)
         before = self.cumulative_sizes[which - 1] if which else 0
-        return self.datasets[which][idx - before]  # type: ignore[no-any-return]
+        found: T_co = self.datasets[which][idx - before]
+        return found
 
     @property
     def cummulative_sizes(self) -> list[int]:
@@ -209,13 +210,16 @@ class Subset(Dataset[T_co]):
 
     def __getitem__(self, idx: Any) -> T_co:
         if isinstance(idx, list):
-            return self.dataset[[self.indices[i] for i in idx]]  # type: ignore[no-any-return]
-        return self.dataset[self.indices[idx]]  # type: ignore[no-any-return]
+            made: T_co = self.dataset[[self.indices[i] for i in idx]]
+            return made
+        found: T_co = self.dataset[self.indices[idx]]
+        return found
 
     def __getitems__(self, indices: list[int]) -> list[T_co]:
         chosen = [self.indices[index] for index in indices]
         if callable(getattr(self.dataset, "__getitems__", None)):
-            return self.dataset.__getitems__(chosen)  # type: ignore[no-any-return]
+            found: list[T_co] = self.dataset.__getitems__(chosen)
+            return found
         return [self.dataset[index] for index in chosen]
 
     def __len__(self) -> int:

@@ -161,7 +161,8 @@ class Failure:
         if self.kind is KeyError:
             text = _Plain(text)
         elif getattr(self.kind, "message", None):
-            raise self.kind(message=text)  # type: ignore[call-arg]
+            kind: Any = self.kind
+            raise kind(message=text)
         try:
             error = self.kind(text)
         except Exception:

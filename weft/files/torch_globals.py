@@ -45,7 +45,8 @@ STORAGE_KINDS: Final[dict[str, dtype | None]] = {
 # -- tensors -------------------------------------------------------------------------------------------------
 def _stored(value: Any) -> Stored:
     require(type(value) is Stored, f"a tensor is made of a {type(value).__name__} instead of a storage")
-    return value  # type: ignore[no-any-return]
+    stored: Stored = value
+    return stored
 
 
 def _flipped(made: Tensor, metadata: Any) -> Tensor:
@@ -232,7 +233,8 @@ def _integers(*values: Any) -> tuple[Any, ...]:
 def _encoded(text: Any, encoding: Any = "latin1") -> bytes:
     good = type(text) is str and encoding in ("latin1", "latin-1", "utf-8", "ascii")
     require(good, "bytes in a strange encoding")
-    return text.encode(encoding)  # type: ignore[no-any-return]
+    found: bytes = text.encode(encoding)
+    return found
 
 
 def _bytes(content: Any = b"", encoding: Any = "latin1") -> bytes:

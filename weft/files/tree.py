@@ -199,7 +199,8 @@ class Reader:
 
 def _items(value: Any) -> list[Any]:
     require(type(value) is list, "the tree has no list where one should be")
-    return value  # type: ignore[no-any-return]
+    items: list[Any] = value
+    return items
 
 
 def _list(reader: Reader, value: Any, node: dict[str, Any]) -> Any:

@@ -112,9 +112,9 @@ def effect(node: Node) -> Effect:
             return steady
     if node.op in ("placeholder", "get_attr", "output"):
         return PURE_ALIASING
-    told = node.meta.get("effect")
+    told: Effect | None = node.meta.get("effect")
     if told is not None:  # by whoever made the node, and knows what its graphs do
-        return told  # type: ignore[no-any-return]
+        return told
     if node.op == "call_module":
         return UNKNOWN
     found = op_of(node)

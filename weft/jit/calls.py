@@ -119,7 +119,8 @@ class Calls(Base):
             if isinstance(callee, Simple):
                 self.error(f"'{annotation(callee.value.kind)}' object is not callable", where)
             self.error(f"Python builtin {name} is currently not supported in Torchscript", where)
-        return caller(callee, args, words, where)  # type: ignore[no-any-return]
+        found: Sugar = caller(callee, args, words, where)
+        return found
 
     def values_of(self, args: list[Any], where: Any) -> list[Value]:
         return [arg if isinstance(arg, Value) else self.value(arg, where) for arg in args]
@@ -258,12 +259,14 @@ class Calls(Base):
         self, callee: ModuleMethod, args: list[Any], words: dict[str, Any], where: Any
     ) -> Sugar:
         owner = callee.owner
-        return owner.module.script_call(self, owner, callee.name, args, words, where)  # type: ignore[no-any-return]
+        found: Sugar = owner.module.script_call(self, owner, callee.name, args, words, where)
+        return found
 
     def call_ScriptedModule(
         self, callee: ScriptedModule, args: list[Any], words: dict[str, Any], where: Any
     ) -> Sugar:
-        return callee.module.script_call(self, callee, "forward", args, words, where)  # type: ignore[no-any-return]
+        found: Sugar = callee.module.script_call(self, callee, "forward", args, words, where)
+        return found
 
     def call_method(
         self, owner: Value, method: Any, args: list[Any], words: dict[str, Any], where: Any

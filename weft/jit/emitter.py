@@ -280,7 +280,8 @@ class Base:
 
     def resolve_type(self, given: Any, where: Any = None) -> Type:
         try:
-            return self.context.script.resolve(given, self.context.names)  # type: ignore[no-any-return]
+            found: Type = self.context.script.resolve(given, self.context.names)
+            return found
         except RuntimeError as error:
             let_through(error)
             return self.error(str(error), where)

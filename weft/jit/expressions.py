@@ -87,11 +87,13 @@ class Expressions(Base):
                     ast.GeneratorExp,
                 ),
             ):
-                return getattr(self, f"read_{type(node).__name__}")(node, hint)  # type: ignore[no-any-return]
+                made: Sugar = getattr(self, f"read_{type(node).__name__}")(node, hint)
+                return made
             reader = getattr(self, f"read_{type(node).__name__}", None)
             if reader is None:
                 self.unsupported(f"{_word(node)} aren't supported", node)
-            return reader(node)  # type: ignore[no-any-return]
+            found: Sugar = reader(node)
+            return found
         finally:
             self.here = before
 
@@ -373,13 +375,13 @@ class Expressions(Base):
         return Constant(found) if isinstance(found, enum.Enum) else self.known(found, where, constant=True)
 
     def module_attribute(self, owner: ScriptedModule, name: str, where: Any) -> Sugar:
-        found = owner.module.script_attribute(self, owner, name, where)
+        found: Sugar | None = owner.module.script_attribute(self, owner, name, where)
         if found is None:
             kind = getattr(owner.module.original_class, "__name__", "Module")
             reason = owner.module.failed_attributes.get(name)
             text = f"Module '{kind}' has no attribute '{name}' {f'({reason}) ' if reason else ''}"
             return self.error(text, where)
-        return found  # type: ignore[no-any-return]
+        return found
 
     def value_attribute(self, value: Value, name: str, where: Any) -> Sugar:
         kind = value.kind

@@ -53,7 +53,8 @@ class Forms(Base):
         reader = getattr(self, f"form_{form.name.replace('.', '_')}", None)
         if reader is None:
             return self.error(f"Python builtin {form.name} is currently not supported in Torchscript", node)
-        return reader(node, form, hint)  # type: ignore[no-any-return]
+        found: Sugar = reader(node, form, hint)
+        return found
 
     def read_args(self, node: ast.Call) -> list[Sugar]:
         found: list[Sugar] = []
@@ -397,7 +398,8 @@ class Forms(Base):
         if isinstance(hint, TupleType):
             return Several([Simple(item) for item in self.unpack(value, len(hint.elements), node)])
         if getattr(value.owner, "operator", "") == "prim::ListConstruct":
-            return Several([Simple(item) for item in value.owner.arguments])  # type: ignore[union-attr]
+            made: Any = value.owner
+            return Several([Simple(item) for item in made.arguments])
         return self.error("cannot statically infer the expected size of a list in this context", node)
 
     def form_dict(self, node: ast.Call, form: Special, hint: Any) -> Sugar:

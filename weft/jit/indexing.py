@@ -103,7 +103,8 @@ class Indexing(Base):
             size = len(kind.elements)
             self.error(f"Tuple index out of range. Tuple is length {size} and index is {constant}", node)
         if isinstance(value.owner, object) and getattr(value.owner, "operator", "") == "prim::TupleConstruct":
-            return Simple(value.owner.arguments[constant])  # type: ignore[union-attr]
+            made: Any = value.owner
+            return Simple(made.arguments[constant])
         return Simple(self.emit("prim::TupleIndex", [value, index], kind.elements[constant], node))
 
     def module_item(self, owner: Sugar, node: ast.Subscript) -> Sugar:

@@ -73,9 +73,9 @@ class ModuleInfo:
         written = self.annotations().get(name)
         if written is not None and "Final" not in str(written):
             return resolve(written, names_of(self.original_class.__init__))
-        declared = self.live.__dict__.get("_attribute_types", {}).get(name)
+        declared: Type | None = self.live.__dict__.get("_attribute_types", {}).get(name)
         if declared is not None:
-            return declared  # type: ignore[no-any-return]
+            return declared
         if name not in self.live.__dict__:
             return None
         kind = type_of(self.live.__dict__[name], resolve)
@@ -179,7 +179,8 @@ class ModuleInfo:
         key = f"{name}.getter"
         if key not in self.methods:
             self.methods[key] = self.make(found.fget, key)
-        return emitter.call_method(owner.value, self.methods[key], [], {}, where)  # type: ignore[no-any-return]
+        made: Sugar = emitter.call_method(owner.value, self.methods[key], [], {}, where)
+        return made
 
     def script_store(self, emitter: Any, owner: ScriptedModule, name: str, value: Any, where: Any) -> None:
         for table in ("_parameters", "_buffers"):
@@ -235,7 +236,8 @@ class ModuleInfo:
     def method(self, name: str) -> ScriptFunction | None:
         """A method's scripted form, not read yet; None where there is no such method."""
         if name in self.methods:
-            return self.methods[name]  # type: ignore[no-any-return]
+            known: ScriptFunction | None = self.methods[name]
+            return known
         if name.startswith("super."):
             _, cls_name, short = name.split(".")
             mro = self.original_class.__mro__
@@ -281,9 +283,11 @@ class ModuleInfo:
                 return self.opaque(emitter, owner, args, words, where)
         method = self.method(name)
         if method is None:
-            return emitter.error(f"Module has no method '{name}'", where)  # type: ignore[no-any-return]
+            made: Sugar = emitter.error(f"Module has no method '{name}'", where)
+            return made
         method.ensure(emitter.place(where))
-        return emitter.call_method(owner.value, method, args, words, where)  # type: ignore[no-any-return]
+        found: Sugar = emitter.call_method(owner.value, method, args, words, where)
+        return found
 
     @property
     def is_library(self) -> bool:

@@ -254,7 +254,8 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
         if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
             owner = self.frame.find(target.value.id)
             if isinstance(owner, ScriptedModule):
-                return owner.module.attribute_type(target.attr)  # type: ignore[no-any-return]
+                found: Type | None = owner.module.attribute_type(target.attr)
+                return found
         return None
 
     def do_AnnAssign(self, node: ast.AnnAssign) -> None:

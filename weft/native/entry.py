@@ -320,9 +320,9 @@ def supported() -> bool:
         return False
     if [_read(_read(id(each) + KEYS) + GENERAL, ctypes.c_uint8) > 0 for each in KEYED] != [True, False]:
         return False
-    kind = type("sample", (), {})
+    kind: Any = type("sample", (), {})
     before = class_version(kind)
-    kind.something = 1  # type: ignore[attr-defined]
+    kind.something = 1
     return (
         before != 0
         and class_version(kind) != before
@@ -335,7 +335,8 @@ def _array_api() -> int:
     """The table of NumPy's functions."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return int(get(np._core._multiarray_umath._ARRAY_API, None))  # type: ignore[attr-defined]
+    private: Any = np
+    return int(get(private._core._multiarray_umath._ARRAY_API, None))
 
 
 NEW_FROM_DESCR: Final = 94

@@ -396,7 +396,8 @@ def border_axis(shape: Shape, axis: int, before: int, size: int, mode: str) -> D
     inside = mirrored(mode)
 
     def make(b: Builder, place: Any) -> Value:
-        return inside(b, b.sub(place(axis), b.const(before, "i64")), size)  # type: ignore[no-any-return]
+        found: Value = inside(b, b.sub(place(axis), b.const(before, "i64")), size)
+        return found
 
     return counted(shape, make, mode)
 

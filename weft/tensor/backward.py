@@ -73,7 +73,8 @@ def unpack(node: Node) -> tuple[Any, ...]:
     """What a node saved, as tensors with their history."""
     saved = node.saved
     if type(saved) is not tuple:
-        return saved.tensors(node)  # type: ignore[no-any-return]
+        found: tuple[Any, ...] = saved.tensors(node)
+        return found
     values = tuple(
         [revive(node, source, value) for source, value in zip(node.saved_sources, saved, strict=True)]
     )
@@ -140,12 +141,12 @@ def _revive_input(node: Node, position: int, value: Any) -> Any:
 def detached_like(leaf: Tensor, value: Any) -> Tensor:
     """A leaf whose array was swapped (`x.data = y`) or saved as a copy: same gradient edge, the saved
     elements."""
-    alias = REGISTRY["view_as"](leaf, leaf)
+    alias: Tensor = REGISTRY["view_as"](leaf, leaf)
     alias.array = value
     recorder = recorder_of(modes.current())
     if recorder is not None:
         recorder.bind(alias, recorder.node(wrap(value)))
-    return alias  # type: ignore[no-any-return]
+    return alias
 
 
 def _with_edge(array: Any, node: Node, index: int) -> Tensor:

@@ -58,7 +58,8 @@ def converted(
         if mode is False or (mode is True and not tensor.tracked and tensor.origin is None):
             if tensor.__class__ in PLAIN and tensor.array.__class__ in DEVICES:
                 return wrap(quiet(copy_format, tensor.array, kind, form))
-        return ops._to_copy(tensor, kind, form)  # type: ignore[no-any-return]
+        found: Tensor = ops._to_copy(tensor, kind, form)
+        return found
     if here is meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     if where is not meta:

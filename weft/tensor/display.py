@@ -55,7 +55,8 @@ def __repr__(self: Tensor, *, tensor_contents: str | None = None) -> str:
 @method
 def __format__(self: Tensor, format_spec: str) -> str:
     if self.array.ndim == 0 and not self.is_meta and type(self) is Tensor:
-        return self.array.item().__format__(format_spec)  # type: ignore[no-any-return]
+        found: str = self.array.item().__format__(format_spec)
+        return found
     return object.__format__(self, format_spec)
 
 

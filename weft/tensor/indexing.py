@@ -217,7 +217,8 @@ def _picked(self: Tensor, key: Tensor, mode: bool) -> Tensor:
     if self.origin is not None:
         refresh(self)
     bound = (self, indices, tuple(range(len(indices))))
-    return finish_call(index, bound, [self, *indices], array, mode, True)  # type: ignore[no-any-return]
+    found: Tensor = finish_call(index, bound, [self, *indices], array, mode, True)
+    return found
 
 
 def _general(self: Tensor, key: Any) -> Tensor:
@@ -229,7 +230,8 @@ def _general(self: Tensor, key: Any) -> Tensor:
     if not items:
         return view if view is not self else basic_alias(self, ())
     indices, dims = integer_indices(view, items)
-    return index(view, indices, dims)  # type: ignore[no-any-return]
+    found: Tensor = index(view, indices, dims)
+    return found
 
 
 def split_key(self: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
@@ -362,7 +364,8 @@ def _as_slice(key: slice) -> slice:
         if bound is None or type(bound) is int:
             return bound
         try:
-            return size_of(bound)  # type: ignore[no-any-return]
+            found: int | None = size_of(bound)
+            return found
         except TypeError as error:
             let_through(error)
             raise TypeError("slice indices must be integers or None or have an __index__ method") from None
@@ -565,12 +568,14 @@ def __delitem__(self: Tensor, key: Any) -> None:
 # -- methods whose order of arguments is not the function's --------------------------------------------------
 @method
 def where(self: Tensor, condition: Any, other: Any) -> Tensor:
-    return where_op(condition, self, other)  # type: ignore[no-any-return]
+    found: Tensor = where_op(condition, self, other)
+    return found
 
 
 @method
 def split(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    return split_op(self, split_size, dim)  # type: ignore[no-any-return]
+    found: tuple[Tensor, ...] = split_op(self, split_size, dim)
+    return found
 
 
 # -- transposes and parts as attributes ----------------------------------------------------------------------
@@ -588,7 +593,8 @@ def _matrix_transpose(self: Tensor) -> Tensor:
         raise RuntimeError(
             f"tensor.mT is only supported on matrices or batches of matrices. Got {self.array.ndim}-D tensor."
         )
-    return transpose(self, -2, -1)  # type: ignore[no-any-return]
+    found: Tensor = transpose(self, -2, -1)
+    return found
 
 
 def _all_transpose(self: Tensor) -> Tensor:
@@ -602,7 +608,8 @@ def _all_transpose(self: Tensor) -> Tensor:
             "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` "
             "to reverse the dimensions of a tensor."
         )
-    return permute(self, tuple(range(rank - 1, -1, -1)))  # type: ignore[no-any-return]
+    found: Tensor = permute(self, tuple(range(rank - 1, -1, -1)))
+    return found
 
 
 def _hermitian(self: Tensor) -> Tensor:
@@ -615,7 +622,8 @@ def _hermitian(self: Tensor) -> Tensor:
         )
     if not rank:
         _warn_of_zero_dim("H")
-    return adjoint(self) if rank else ops.conj(self)  # type: ignore[no-any-return]
+    found: Tensor = adjoint(self) if rank else ops.conj(self)
+    return found
 
 
 def _batched_hermitian(self: Tensor) -> Tensor:
@@ -623,11 +631,13 @@ def _batched_hermitian(self: Tensor) -> Tensor:
     if self.array.ndim < 2:
         if not self.array.ndim:
             _warn_of_zero_dim("mH")
-            return ops.conj(self)  # type: ignore[no-any-return]
+            made: Tensor = ops.conj(self)
+            return made
         raise RuntimeError(
             f"tensor.mH is only supported on matrices or batches of matrices. Got {self.array.ndim}-D tensor."
         )
-    return adjoint(self)  # type: ignore[no-any-return]
+    found: Tensor = adjoint(self)
+    return found
 
 
 def _set_real(self: Tensor, value: Any) -> None:

@@ -66,9 +66,11 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
             return result  # type: ignore[no-any-return]
         top = highest(bound)
         if top is not None and not (op.kind is Kind.RANDOM and op.composed and mapping()):
-            return type(top).write(op, bound, top.level)  # type: ignore[no-any-return]
+            made: Tensor = type(top).write(op, bound, top.level)
+            return made
     if op.kind is Kind.RANDOM and op.composed and (maps := mapping()):
-        return maps[-1].draw_inplace(op, bound)  # type: ignore[no-any-return]
+        found: Tensor = maps[-1].draw_inplace(op, bound)
+        return found
     grad = mode if type(mode) is bool else mode.grad and not mode.inference
     if grad:
         for tensor in tensors:

@@ -67,7 +67,8 @@ def scalar_tensor(
 ) -> Tensor:
     """A zero-dim tensor of one number, of the default dtype unless another is named."""
     kind = dtypes.get_default_dtype() if dtype is None else dtype
-    return ops.full((), s, dtype=kind, device=device, requires_grad=requires_grad)  # type: ignore[no-any-return]
+    found: Tensor = ops.full((), s, dtype=kind, device=device, requires_grad=requires_grad)
+    return found
 
 
 @method

@@ -85,7 +85,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if _settled(self).node is not None:
         raise RuntimeError(NOT_A_LEAF)
     if id(self) in memo:
-        return memo[id(self)]  # type: ignore[no-any-return]
+        found: Tensor = memo[id(self)]
+        return found
     token = enter(grad=False)
     try:
         if self.is_meta:

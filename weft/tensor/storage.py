@@ -132,7 +132,8 @@ class UntypedStorage:
         return made
 
     def tolist(self) -> list[int]:
-        return self.bytes.tolist()  # type: ignore[no-any-return]
+        found: list[int] = self.bytes.tolist()
+        return found
 
     def cpu(self) -> UntypedStorage:
         return self
@@ -247,7 +248,8 @@ class TypedStorage:
         return self._untyped.data_ptr()
 
     def tolist(self) -> list[Any]:
-        return self._elements().tolist()  # type: ignore[no-any-return]
+        found: list[Any] = self._elements().tolist()
+        return found
 
     def __getitem__(self, place: int) -> Any:
         return self._elements()[place].item()

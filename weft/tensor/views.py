@@ -156,7 +156,8 @@ def made_again(view: View) -> Tensor:
     plain = type(view.base) in PLAIN and type(current()) is bool
     token = enter(grad=True) if plain else enter(grad=True, inference=False, shielded=True, functions=())
     try:
-        return replay(view.base, view.steps)  # type: ignore[no-any-return]
+        found: Tensor = replay(view.base, view.steps)
+        return found
     finally:
         leave(token)
 

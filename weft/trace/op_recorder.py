@@ -142,7 +142,8 @@ class OpRecorder(Recorder):
         """The node of a tensor on another one's array: where only the other has a history, without it."""
         live = first.tracked or id(first) in self._copies
         if value.tracked or not live or not modes.modes().grad:
-            return self.node(first)  # type: ignore[no-any-return]
+            found: Node = self.node(first)
+            return found
         key = id(self.graph), id(value.array)
         if key not in self._bare:
             self._bare[key] = self.append(("call_method", "detach", False), (first,), {}, value)
@@ -176,7 +177,8 @@ class OpRecorder(Recorder):
         inputs = [source if isinstance(source, Tensor) else GradientEdge(source, 0) for source in sources]
         grad = self.plain(engine.grad)
         options = {"create_graph": True, "allow_unused": True}
-        return self.within(grad, (outputs, inputs, tangents), options)  # type: ignore[no-any-return]
+        found: tuple[Any, ...] = self.within(grad, (outputs, inputs, tangents), options)
+        return found
 
     def running(self) -> Any:
         """The node of the tape whose gradients are being recorded; None where none is."""

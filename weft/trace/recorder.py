@@ -104,7 +104,8 @@ def version(tensor: Tensor) -> int:
     """How often this tensor was written to."""
     cell = tensor.cell
     if type(cell) is list:
-        return cell[0]  # type: ignore[no-any-return]
+        found: int = cell[0]
+        return found
     array = tensor.array
     return array.written[0] if type(array) is MetaArray else 0
 

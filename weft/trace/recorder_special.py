@@ -109,13 +109,13 @@ def _copy_of(
     requires_grad: bool = False,
     **_: Any,
 ) -> Tensor:
-    made = ops.empty(
+    made: Tensor = ops.empty(
         data.array.shape,
         dtype=like.dtype if dtype is None else dtype_argument(dtype, name),
         device=like.device if device is None else device,
         requires_grad=requires_grad,
     )
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def specials() -> dict[Any, Special]:

@@ -310,7 +310,8 @@ def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf 
 def _chosen(kind: Any) -> Callable[[Any], bool]:
     if isinstance(kind, type) or not callable(kind) or hasattr(kind, "__args__"):
         return lambda leaf: isinstance(leaf, kind)
-    return kind  # type: ignore[no-any-return]
+    chosen: Callable[[Any], bool] = kind
+    return chosen
 
 
 def map_only(type_or_types_or_pred: Any, /) -> Callable[[Any], Any]:
@@ -425,9 +426,9 @@ def register_constant(cls: type) -> None:
     register_pytree_node(cls, lambda value: ([], value), lambda _children, context: context)
 
 
-def register_dataclass(cls: type, **_options: Any) -> None:
+def register_dataclass(cls: type[Any], **_options: Any) -> None:
     """Makes a dataclass a kind of container."""
-    names = list(cls.__dataclass_fields__)  # type: ignore[attr-defined]
+    names = list(cls.__dataclass_fields__)
     register_pytree_node(
         cls,
         lambda value: ([getattr(value, name) for name in names], names),

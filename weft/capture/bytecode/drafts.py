@@ -61,7 +61,8 @@ class UnknownInstruction(ValueError):
     """Bytecode that no compiler of the versions known here writes."""
 
 
-BINARY_OPERATORS = [symbol for _, symbol in dis._nb_ops]  # type: ignore[attr-defined]
+_PRIVATE: Any = dis  # whose tables of names these are
+BINARY_OPERATORS = [symbol for _, symbol in _PRIVATE._nb_ops]
 UNARY_OPERATORS = {
     "UNARY_NEGATIVE": "-",
     "UNARY_POSITIVE": "+",

@@ -71,7 +71,8 @@ class Protected(NamedTuple):
 
 
 def _cache_counts() -> dict[str, int]:
-    entries: Any = opcode._inline_cache_entries  # type: ignore[attr-defined]
+    private: Any = opcode
+    entries = private._inline_cache_entries
     if isinstance(entries, dict):
         return dict(entries)
     return {name: entries[number] for name, number in OPCODES.items()}
