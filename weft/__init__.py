@@ -65,9 +65,11 @@ from weft.func import vmap as vmap  # noqa: E402
 from weft.nn import functional as _functional  # noqa: E402, F401
 from weft.ops import return_types as return_types  # noqa: E402
 
-_LATE = ("array_api", "compiler", "data", "files", "fx", "jit", "profiler", "report", "testing")
+_LATE = (
+    "accelerator", "array_api", "backends", "compiler", "cpu", "cuda", "data", "distributed", "distributions",
+    "files", "fx", "jit", "mps", "profiler", "report", "testing", "xpu",
+)  # fmt: skip
 """Modules that are loaded when they are first asked for."""
-_LATE += ("accelerator", "backends", "cpu", "cuda", "distributed", "distributions", "mps", "xpu")  # type: ignore[assignment]
 
 
 def __getattr__(name: str) -> _Any:

@@ -41,7 +41,7 @@ __all__ = [
     "wrap_torch_function",
 ]
 
-shims.FURTHER += [engine.grad, engine.backward]  # type: ignore[list-item]
+shims.FURTHER += [engine.grad, engine.backward]
 
 
 class TorchFunctionMode:

@@ -244,12 +244,13 @@ def record_of(definition: CustomOpDef) -> Op:
         if argument.default is not MISSING:
             parameter.default = argument.default
 
-    def face(*args: Any, **kwargs: Any) -> Any:
+    def called_as(*args: Any, **kwargs: Any) -> Any:
         return definition(*args, **kwargs)
 
+    face: Any = called_as
     face.__name__ = face.__qualname__ = definition._name
     face.__module__ = f"weft.ops.{definition._namespace}"
-    face.op = op  # type: ignore[attr-defined]
+    face.op = op
     op.face = face
     return op
 

@@ -18,7 +18,7 @@ import inspect
 import weakref
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, TypeVarTuple
 
 from weft.autograd.function_context import FunctionCtx as FunctionCtx
 from weft.autograd.function_context import keep
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 new = object.__new__
-Backward = TypeVar("Backward", bound=Callable[..., Any])
+Gradients = TypeVarTuple("Gradients")
 INTERPRETERS: dict[type, Callable[[Any, tuple[Any, ...], Any], Any]] = {}
 """Wrapper classes of transforms: class to `handler(function_class, args, level)`, which takes a call over."""
 DOCUMENTATION = "For more details, please see the notes on extending weft.func with autograd.Function"
@@ -473,11 +473,11 @@ class DelayedError(Node):
     graph_backward = raw_backward
 
 
-def once_differentiable(fn: Backward) -> Backward:
+def once_differentiable(fn: Callable[[Any, *Gradients], Any]) -> Callable[[Any, *Gradients], Any]:
     """Decorator for a `backward` that cannot itself be differentiated: doing so raises."""
 
     @wraps(fn)
-    def backward(ctx: Any, *args: Any) -> Any:
+    def backward(ctx: Any, *args: *Gradients) -> Any:
         token = enter(grad=False)
         try:
             outputs = fn(ctx, *args)
@@ -492,7 +492,7 @@ def once_differentiable(fn: Backward) -> Backward:
         cut = [blocked(ctx, given, value) for value in (outputs if several else (outputs,))]
         return tuple(cut) if several else cut[0]
 
-    return backward  # type: ignore[return-value]
+    return backward
 
 
 def blocked(ctx: Any, given: list[Tensor], value: Any) -> Any:
@@ -571,6 +571,10 @@ def tangents_of(cls: Any, ctx: Any, tangents: tuple[Any, ...], count: int) -> tu
 # -- other names -----------------------------------------------------------------------
 BackwardCFunction = FunctionNode
 FunctionMeta = type
+
+
+APPLY: Final[Any] = Function.__dict__["apply"].__func__
+"""The function of `Function.apply`, to be told from those of other classes."""
 
 
 class InplaceFunction(Function):

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container
 from contextvars import copy_context
 from typing import Any
 
@@ -90,7 +90,7 @@ class Task:
         )
         self.captured: dict[int, Any] = {}
         self.accumulate = True
-        self.needed: Container[Any] | None = None  # the nodes to run; None for all
+        self.needed: Collection[Any] | None = None  # the nodes to run; None for all
         self.anomaly: bool | None = None
         self.roots: list[Any] = []
         self.reached: dict[Any, None] | None = None
@@ -356,7 +356,7 @@ def _run(seeds: Seeds, task: Task) -> None:
         task.anomaly = value.anomaly
     plain = task.captures is None and task.needed is None and task.anomaly is None and not task.tensors
     task.roots = [seed[0] for seed in seeds]
-    wanted = None if task.needed is None else {*task.needed, *(task.captures or ())}  # type: ignore[misc]
+    wanted = None if task.needed is None else {*task.needed, *(task.captures or ())}
     try:
         if type(value) is not bool:
             modes.enter(grad=task.graph)

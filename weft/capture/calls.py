@@ -119,7 +119,8 @@ class Calls:
         if special is not None:
             return special(self.machine, function, args, kwargs)
         if is_front(function) or function.__code__ in WRAPPERS_LEFT_OUT:
-            return self.call(function.__wrapped__, args, kwargs)  # type: ignore[attr-defined]
+            around: Any = function
+            return self.call(around.__wrapped__, args, kwargs)
         policy, reason = policy_of(function)
         if policy is Policy.BREAK:
             raise Break("skipped-function", seen=reason)

@@ -202,7 +202,8 @@ def _asker(
             f"module {path!r} has no attribute {name!r}{_hint(name, known)}", name=name, obj=module
         )
 
-    __getattr__.asks_for = path  # type: ignore[attr-defined]
+    asked: Any = __getattr__
+    asked.asks_for = path
     return __getattr__
 
 

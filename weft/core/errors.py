@@ -4,7 +4,7 @@ TypeError, …) stays that class.
 
 from __future__ import annotations
 
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 IMMUTABLE_TYPE: Final = 1 << 8  # in type.__flags__: a class written in C; a class statement never makes one
 
@@ -17,8 +17,8 @@ def no_derivative(text: str, kind: type[RuntimeError] = RuntimeError) -> NoRetur
     """Raises: a rule says that a derivative is not there, which is no failure of whoever asks for it ahead of
     time.
     """
-    error = kind(text)
-    error.no_derivative = True  # type: ignore[attr-defined]
+    error: Any = kind(text)
+    error.no_derivative = True
     raise error
 
 

@@ -28,19 +28,30 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-def once(make: F) -> F:
+class Once(Protocol[Key, Thing]):
+    """A function that gives what was made for these arguments, and the table of all that was."""
+
+    made: dict[tuple[Any, ...], Any]
+
+    def __call__(self, *args: Key.args, **kwargs: Key.kwargs) -> Thing: ...
+
+
+def once(make: Callable[Key, Thing]) -> Once[Key, Thing]:
     """As `functools.cache`, for functions of positional arguments whose callers must all get the same object:
     of what threads make at once, the first stays.
     """
     made: dict[tuple[Any, ...], Any] = {}
+    plain: Callable[..., Thing] = make
 
     @functools.cache  # which finds what is there without a call of Python's
     @functools.wraps(make)
     def asked(*key: Any) -> Any:
-        return made.setdefault(key, make(*key))
+        return made.setdefault(key, plain(*key))
 
-    asked.made = made  # type: ignore[attr-defined]
-    return asked  # type: ignore[return-value]
+    given: Any = asked
+    given.made = made
+    typed: Once[Key, Thing] = given
+    return typed
 
 
 class cached(Generic[T]):

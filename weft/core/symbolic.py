@@ -16,6 +16,10 @@ class Symbolic:
     __slots__ = ()
     hint: Any
     """The value of the run that is captured."""
+    expression: Any
+    """What it is, in symbols."""
+    owner: Any
+    """Whoever keeps the symbols and what is known of them."""
 
     def describe(self) -> str:
         """The number as an expression of its symbols (`str()` would ask for its value)."""

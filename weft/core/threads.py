@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from threading import Thread, main_thread, stack_size
 from time import sleep
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, TypeVarTuple
 from weakref import ref
 
 from weft.core.interrupts import is_interrupt, let_through
@@ -49,7 +49,8 @@ def named() -> int:
     return 0
 
 
-F = TypeVar("F", bound=Callable[..., Any])
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
 NO_THREAD: Final = (RuntimeError, MemoryError)
 """What there is where no thread can be started."""
 STACK: Final = 1 << 20
@@ -121,6 +122,7 @@ def out_of_reach(work: F, holds: Callable[[], bool] = lambda: False, everywhere:
             raise
         if not done:  # a handler has forked, and this is the child; or memory was too short for the thread
             return work(*args)
+        result: Result
         result, failure = done.pop()
         try:
             if failure is not None:
@@ -129,7 +131,7 @@ def out_of_reach(work: F, holds: Callable[[], bool] = lambda: False, everywhere:
         finally:
             del failure
 
-    return run  # type: ignore[return-value]
+    return run
 
 
 @out_of_reach

@@ -242,14 +242,14 @@ class Flow(Base):
                 else value
             )
         if isinstance(value, ScriptedModule):
-            found = value.module.script_items(self, value, where)
-            if found is None:
+            items: Sugar | None = value.module.script_items(self, value, where)
+            if items is None:
                 self.error(
                     "Only constant Sequential, ModuleList, ModuleDict, or ParameterList can be "
                     "used as an iterable",
                     where,
                 )
-            return found  # type: ignore[no-any-return]
+            return items
         found = self.value(value, where)
         if isinstance(found.kind, TupleType):
             return Several([Simple(item) for item in self.unpack(found)])

@@ -529,7 +529,7 @@ def copied(module: Any, memo: Any, deep: bool = False) -> Any:
 
 def info_of(module: Any) -> ModuleInfo:
     """What is known of a module; modules that are not scripted yet are."""
-    found = module.__dict__.get("_script")
+    found: ModuleInfo | None = module.__dict__.get("_script")
     if found is None:
         found = ModuleInfo(module, type(module))
         module.__dict__["_script"] = found
@@ -538,7 +538,7 @@ def info_of(module: Any) -> ModuleInfo:
         for name, inner in list(module._modules.items()):
             if inner is not None and not isinstance(inner, ScriptModule):
                 module._modules[name] = script_module(inner)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def script_module(original: Any, memo: dict[int, Any] | None = None, methods: bool = True) -> Any:

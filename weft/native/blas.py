@@ -91,7 +91,7 @@ def guard() -> Any:
 
 def _is_guarded() -> bool:
     """Whether programs have multiplied."""
-    return bool(guard.made) and guard() is not None  # type: ignore[attr-defined]
+    return bool(guard.made) and guard() is not None
 
 
 def _forget() -> None:

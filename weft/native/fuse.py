@@ -95,7 +95,7 @@ def ordered(outputs: Iterable[Definition]) -> list[Definition]:
             found.append(open_.pop())
         elif value not in seen:
             seen.add(value)
-            operands: Sequence[Definition] = value.operands  # type: ignore[attr-defined]
+            operands: Sequence[Definition] = value.operands
             if not operands:
                 found.append(value)
                 continue
@@ -309,7 +309,7 @@ class Fusing:
             self.reasons.append(f"{value.name}: the kernel has reached its size limit")
             return None
         folds = isinstance(value, Fold)
-        row = (folds and not value.parts) or (  # type: ignore[attr-defined]
+        row = (isinstance(value, Fold) and not value.parts) or (
             not folds and value.size == group.rows and group.folds and value.size != group.size
         )
         level = 0

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.records import record
 from weft.native.scalar import Body, Builder, Value
@@ -49,6 +49,11 @@ class Definition:
     """The user's line behind it: file, line, function; empty where that is not known."""
     shown: tuple[Shape, Shape] | None = None
     """The shape and the strides, in elements, in which callers see the memory of an output, if others."""
+
+    if TYPE_CHECKING:  # of some kinds a field, of others made of what they hold
+
+        @property
+        def operands(self) -> Sequence[Definition]: ...
 
     @property
     def size(self) -> int:
@@ -215,7 +220,7 @@ class Stack(Direct):
 
 def operands_of(value: Definition) -> Sequence[Definition]:
     """What a definition is made of. (Every kind of them knows; most hold a list.)"""
-    found: Sequence[Definition] = value.operands  # type: ignore[attr-defined]
+    found: Sequence[Definition] = value.operands
     return found
 
 

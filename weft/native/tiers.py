@@ -24,7 +24,7 @@ import threading
 from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, TypeVarTuple
 from weakref import ref
 
 from weft.core import forks, once
@@ -45,7 +45,8 @@ LONGEST: Final = 3000
 LEAST: Final = 5_000_000
 """How many ns drafts must save if they are not all that is compiled: they are an object of their own."""
 
-F = TypeVar("F", bound=Callable[..., Any])
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
 LIBRARY: Final = "llvmlite.binding.ffi"
 ROOM: Final = 64 << 20
 """Bytes that must be free before LLVM is called."""
@@ -185,27 +186,27 @@ def _holds_llvm() -> bool:
     return lock is not None and bool(lock._is_owned())
 
 
-def letting_go(work: F) -> F:
+def letting_go(work: Callable[[*Arguments], Result]) -> Callable[[*Arguments], Result]:
     """For functions that call LLVM."""
 
     @functools.wraps(work)
-    def run(*args: Any) -> Any:
+    def run(*args: *Arguments) -> Result:
         try:
             return work(*args)
         finally:
             let_go()
 
-    return run  # type: ignore[return-value]
+    return run
 
 
-def calling_llvm(work: F) -> F:
+def calling_llvm(work: Callable[[*Arguments], Result]) -> Callable[[*Arguments], Result]:
     """For those that take long: out of reach of handlers of signals, which llvmlite is not made for, and with
     memory enough, as LLVM ends the process where that is short.
     """
     there = out_of_reach(letting_go(work), _holds_llvm)
 
     @functools.wraps(work)
-    def run(*args: Any) -> Any:
+    def run(*args: *Arguments) -> Result:
         try:
             mmap.mmap(-1, ROOM).close()
         except OSError as error:
@@ -213,7 +214,7 @@ def calling_llvm(work: F) -> F:
             raise MemoryError(f"LLVM needs more memory than this process may have: {error}") from None
         return there(*args)
 
-    return run  # type: ignore[return-value]
+    return run
 
 
 # -- forks ---------------------------------------------------------------------------------------------------

@@ -227,7 +227,7 @@ def _arguments(
 def _width(node: Node, slot: int, total: int, lists: int) -> int:
     if lists == 1:
         return total
-    return int(node.widths[slot])  # type: ignore[attr-defined]
+    return int(node.widths[slot])
 
 
 NAMESPACE: dict[str, Any] = {

@@ -225,7 +225,8 @@ def _general(self: Tensor, key: Any) -> Tensor:
     if type(self) in PLAIN and has_override_inside(key):
         handled, result = intercept_call(Tensor.__getitem__, (self, key), {})
         if handled:
-            return result  # type: ignore[no-any-return]
+            answer: Tensor = result
+            return answer
     view, items = split_key(self, key)
     if not items:
         return view if view is not self else basic_alias(self, ())

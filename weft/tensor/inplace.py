@@ -63,7 +63,8 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
     if type(mode) is not bool or any(type(t) not in PLAIN for t in tensors):
         handled, result = overrides.intercept_function(face, op, bound, tensors, mode)
         if handled:
-            return result  # type: ignore[no-any-return]
+            answer: Tensor = result
+            return answer
         top = highest(bound)
         if top is not None and not (op.kind is Kind.RANDOM and op.composed and mapping()):
             made: Tensor = type(top).write(op, bound, top.level)

@@ -18,7 +18,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from functools import wraps
 from types import FunctionType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec
 
 from weft.core.modes import current, enter, enter_functions, leave, modes
 from weft.core.warn import warn_at_level
@@ -27,7 +27,7 @@ from weft.ops.signature import MISSING, TENSORS
 from weft.tensor.base import PLAIN, Parameter, Tensor, new
 from weft.tensor.tape import INFERENCE
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Arguments = ParamSpec("Arguments")
 SIMPLE = (type(None), bool, int, float, str)
 
 
@@ -246,18 +246,20 @@ def handle_torch_function(
     return offer(public_api, args, kwargs, candidates, mode.functions)
 
 
-def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Function], Function]:
+def wrap_torch_function(
+    dispatcher: Callable[Arguments, Iterable[Any]],
+) -> Callable[[Callable[Arguments, Any]], Callable[Arguments, Any]]:
     """Decorator: makes a function overridable by the arguments that `dispatcher`, called alike, picks."""
 
-    def decorate(function: Function) -> Function:
+    def decorate(function: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
         @wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
+        def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Any:
             relevant = tuple(dispatcher(*args, **kwargs))
             if has_torch_function(relevant):
                 return handle_torch_function(wrapped, relevant, *args, **kwargs)
             return function(*args, **kwargs)
 
-        return wrapped  # type: ignore[return-value]
+        return wrapped
 
     return decorate
 

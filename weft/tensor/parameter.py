@@ -60,7 +60,6 @@ def rebuild_parameter(data: Tensor, requires_grad: bool, state: dict[str, Any] |
     return made
 
 
-Parameter.__new__ = _new  # type: ignore[assignment, method-assign]
-Parameter.__deepcopy__ = _deepcopy  # type: ignore[assignment, method-assign]
-Parameter.__reduce_ex__ = _reduce  # type: ignore[assignment, method-assign]
+for _name, _function in (("__new__", _new), ("__deepcopy__", _deepcopy), ("__reduce_ex__", _reduce)):
+    setattr(Parameter, _name, _function)
 PUBLIC["nn.Parameter"] = Parameter

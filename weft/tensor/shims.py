@@ -56,7 +56,7 @@ NOT_OFFERED = frozenset(
 TYPES = ("shape", "dtype", "device", "ndim", "requires_grad")
 """Properties that are read at every turn: modes whose `knows_types` is set are not asked for those of plain
 tensors."""
-FURTHER: list[FunctionType] = []
+FURTHER: list[Any] = []
 """Functions of layers above that modes shall see."""
 
 

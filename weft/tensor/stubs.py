@@ -71,6 +71,7 @@ FIXED = """\
     ) -> _Any: ...
 """
 COMPARISONS = ("__eq__", "__ne__")
+OTHER_THAN_OBJECT = "  # type: ignore[override]"
 REFLECTED = {
     f"__r{name}__" for name in ("pow", "floordiv", "mod", "matmul", "lshift", "rshift", "truediv")
 } | {"__invert__"}
@@ -257,7 +258,7 @@ def write_operator(writer: Writer, op: Op, name: str) -> None:
     kinds = ["_Any" if name in COMPARISONS else word_type(p) for p in operands]
     words = ["self", *(f"other: {writer.type(kind)}" for kind in kinds)]
     result = "_Self" if name.startswith("__i") else result_type(op)
-    comment = "  # type: ignore[override]" if name in COMPARISONS else ""
+    comment = OTHER_THAN_OBJECT if name in COMPARISONS else ""
     writer.lines.append(f"    def {name}({', '.join(words)}) -> {writer.type(result)}: ...{comment}")
 
 
@@ -391,7 +392,7 @@ def write_function(writer: Writer, name: str, function: Any, *, method: bool, pa
     if name in REFLECTED and result == "Any":  # NotImplemented is for Python, not for users
         result = "Tensor"
     outcome = writer.type("_Any") if result == "Any" else annotation(writer, result, function)
-    comment = "  # type: ignore[override]" if name in COMPARISONS else ""
+    comment = OTHER_THAN_OBJECT if name in COMPARISONS else ""
     writer.lines.append(f"{pad}def {name}({', '.join(words)}) -> {outcome}: ...{comment}")
 
 
@@ -467,7 +468,8 @@ def _result_classes(writer: Writer) -> Iterator[str]:
     """Named tuples with typed fields, for the results that have names."""
     seen: dict[str, Any] = {}
     for face in FUNCTIONS.values():
-        op: Op = face.op  # type: ignore[attr-defined]
+        made: Any = face
+        op: Op = made.op
         if op.returns is not None:
             seen[f"_{op.name}_result"] = op.returns
     for name, kind in sorted(seen.items()):

@@ -17,6 +17,7 @@ points in a circle.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from itertools import count
 from typing import Any, ClassVar, NoReturn
@@ -70,6 +71,7 @@ class Node:
     params: tuple[Any, ...]
     types: tuple[Any, ...]
     hooks: Any
+    widths: Sequence[int]  # of ops of several lists: how many tensors each had
 
     def raw_backward(self, grad: Any) -> Any:
         """Gradients of the inputs, as arrays, for the gradient of the output (a list of them if there are

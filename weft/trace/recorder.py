@@ -613,8 +613,8 @@ class Recorder:
             parts = (value.start, value.stop, value.step)
             return slice(*[self.argument(part) for part in parts])
         if isinstance(value, Symbolic):
-            if value.expression.kind is int:  # type: ignore[attr-defined]
-                value.owner.refuse(value.expression)  # type: ignore[attr-defined] # it may be a size
+            if value.expression.kind is int:
+                value.owner.refuse(value.expression)  # it may be a size
             return self.node(value)
         if isinstance(value, tuple):
             items = [self.argument(item) for item in value]
@@ -658,7 +658,7 @@ class Recorder:
     def bind(self, value: Any, node: Node) -> None:
         """From here on, this node stands for the value."""
         if isinstance(value, Symbolic):
-            self.symbols[value.expression] = node  # type: ignore[attr-defined]
+            self.symbols[value.expression] = node
             return
         self._nodes[id(value)] = node
         self._kept[id(value)] = value

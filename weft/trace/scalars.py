@@ -396,6 +396,8 @@ class Sym(Symbolic):
     """What symbolic scalars share: all that asks for the value specialises."""
 
     __slots__ = ("owner", "expression", "hint")
+    owner: Scalars
+    expression: Expression
 
     def __init__(self, owner: Scalars, expression: Expression, hint: Any) -> None:
         self.owner, self.expression, self.hint = owner, expression, hint

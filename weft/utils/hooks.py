@@ -11,7 +11,8 @@ from weft.autograd.hooks import RemovableHandle as RemovableHandle
 
 def unserializable_hook(f: Callable[..., Any]) -> Callable[..., Any]:
     """Marks a hook that is not saved with its tensor; saving warns."""
-    f.__torch_unserializable__ = True  # type: ignore[attr-defined]
+    marked: Any = f
+    marked.__torch_unserializable__ = True
     return f
 
 

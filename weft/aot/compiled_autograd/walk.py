@@ -179,7 +179,7 @@ class Walk:
         self.programs: list[Any] = []
         """Programs of compiled graphs, which the key knows by their `id`: who keeps the key keeps them."""
         self.retained: dict[int, int] = {}  # number of an input with retain_grad, by `id`
-        wanted = None if task.needed is None else {*task.needed, *(task.captures or ())}  # type: ignore[misc]
+        wanted = None if task.needed is None else {*task.needed, *(task.captures or ())}
         self.wanted = wanted
         self.order, leaves = discover(dict.fromkeys(seed[0] for seed in seeds), wanted)
         self.leaves = list(leaves)

@@ -356,11 +356,11 @@ class CompiledFunction:
             return self.module.forward(*args)
         if self.natives:
             return self.pieces(self.natives, NO_NODES).run(args)
-        modes_of = PLAIN_MODES[mode] if type(mode) is bool else around(mode)
+        modes_of: Any = PLAIN_MODES[mode] if type(mode) is bool else around(mode)
         if type(modes_of) is str:
             refuse(modes_of)
             return self.module.forward(*args)
-        return self.plan_for(args, modes_of).run(args)  # type: ignore[arg-type]
+        return self.plan_for(args, modes_of).run(args)
 
     # -- plans -----------------------------------------------------------------------------------------------
     def fact(self, value: Any, number: int) -> Any:

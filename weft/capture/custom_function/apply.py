@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import weft.capture.custom_ops as _custom_ops  # noqa: F401 - registers custom ops
 from weft.autograd.function import (
+    APPLY,
     Function,
     blocked,
     no_setup,
@@ -54,7 +55,7 @@ Kwargs = dict[str, Any]
 
 
 # -- the call ------------------------------------------------------------------------------------------------
-@handles(Function.apply.__func__)  # type: ignore[attr-defined]
+@handles(APPLY)
 def apply(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     owner, *given = args
     if not has_type(owner, type) or not issubclass(owner, Function):
@@ -67,7 +68,7 @@ def apply(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
         return result
     if policy is Policy.BREAK:
         raise Break("skipped-function", seen=owner.__qualname__)
-    if machine.attributes.load(owner, "apply").__func__ is not Function.apply.__func__:  # type: ignore[attr-defined]
+    if machine.attributes.load(owner, "apply").__func__ is not APPLY:
         raise refused(f"{owner.__qualname__}.apply")
     wrapped = any(has_type(value, Wrapper) for value in given)
     for value in given:

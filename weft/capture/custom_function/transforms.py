@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weft.autograd.function import Function, transformed
+from weft.autograd.function import APPLY, Function, transformed
 from weft.capture.calls import HANDLERS, handles
 from weft.capture.custom_function.by_ops import record_flat
 from weft.capture.custom_function.call import ApplyCall
@@ -77,7 +77,7 @@ class Apply:
         machine, owner = self.machine, self.owner
         if any(has_type(value, Wrapper) for value in args):
             return transformed(stand_in(machine, owner), args)
-        handler = HANDLERS[id(Function.apply.__func__)]  # type: ignore[attr-defined]
+        handler = HANDLERS[id(APPLY)]
         try:
             return handler(machine, (owner, *args), {})
         except Raised as raised:
@@ -116,7 +116,7 @@ class ApplyGenerated:
             return transformed(made, args)
         call = GeneratedCall(self.machine, self.own, args, made.forward, made.setup_context)
         if not call.is_live():
-            return Function.apply.__func__(made, *args)  # type: ignore[attr-defined]
+            return APPLY(made, *args)
         call.made = made
         return record_flat(call, GeneratedBackward(made))
 

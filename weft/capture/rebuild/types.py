@@ -506,7 +506,8 @@ def exception(builder: Builder, value: BaseException) -> str:
     kind = type(value)
     base = allocator(kind)
     maker = builder.constant(base.__new__, f"new_{base.__name__}")
-    args = BaseException.args.__get__(value)  # type: ignore[attr-defined]
+    stored: Any = BaseException.args
+    args = stored.__get__(value)
     name = builder.put(value, builder.assign(builder.call_text(maker, (kind, *args)), kind.__name__))
     if has_type(value, OSError):  # whose `__new__` leaves them to an `__init__` of a user's
         builder.line(f"{name}.args = {builder.tuple_text(args)}")

@@ -73,8 +73,8 @@ class Patch(contextlib.ContextDecorator):
             finally:
                 patch.__exit__()
 
-        target.setUpClass = classmethod(setUpClass)  # type: ignore[attr-defined]
-        target.tearDownClass = classmethod(tearDownClass)  # type: ignore[attr-defined]
+        changed: Any = target
+        changed.setUpClass, changed.tearDownClass = classmethod(setUpClass), classmethod(tearDownClass)
         return target
 
 

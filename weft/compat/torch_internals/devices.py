@@ -181,8 +181,8 @@ def instantiate_device_type_tests(
         if name.startswith("test") and callable(test):
             members[name] = None  # the generic form is no test of the new class
             members.update(_instances(name, test))
-    made = type(f"{generic_test_class.__name__}CPU", (generic_test_class,), members)
-    made.get_primary_device = classmethod(lambda cls: "cpu")  # type: ignore[attr-defined]
+    made: Any = type(f"{generic_test_class.__name__}CPU", (generic_test_class,), members)
+    made.get_primary_device = classmethod(lambda cls: "cpu")
     scope[made.__name__] = made
 
 
