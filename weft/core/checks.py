@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -79,7 +79,7 @@ class Operation:
     def __init__(self, name: str, operands: str, kind: type, meaning: Callable[..., Any], text: str) -> None:
         self.name, self.operands, self.kind, self.meaning, self.text = name, operands, kind, meaning, text
 
-    def __call__(self, *args: Any) -> Check:
+    def __call__(self, *args: object) -> Check:
         return Check(self, args)
 
 
@@ -149,7 +149,7 @@ def _text(letter: str, value: Any) -> str:
     return named if type(named) is str else repr(value)
 
 
-def object_of(held: Any) -> Any:
+def object_of(held: object) -> Any:
     """The object that an operand stands for."""
     if type(held) is Borrowed:
         return held.value
@@ -201,29 +201,29 @@ def need(holds: bool) -> None:
         raise Missed
 
 
-def of_slot(place: Slot, value: Any) -> Any:
+def of_slot(place: Slot, value: object) -> Any:
     return place.descriptor.__get__(value)
 
 
-def need_plain_keys(owner: Any) -> None:
+def need_plain_keys(owner: dict[Any, Any]) -> None:
     """Other keys are compared by code of users."""
     need(all(type(key) in (str, int) for key in dict.__iter__(owner)))
 
 
 # -- reading -------------------------------------------------------------------------------------------------
-def _instance_dict(value: Any, kind: type) -> Any:
+def _instance_dict(value: object, kind: type) -> Any:
     found = value.__dict__
     need(type(found) is kind)
     return found
 
 
-def _dict_item(owner: Any, key: Any) -> Any:
+def _dict_item(owner: dict[Any, Any], key: Hashable) -> Any:
     need_plain_keys(owner)
     need(dict.__contains__(owner, key))  # else a subclass might make it
     return dict.get(owner, key)
 
 
-def _dict_walk(owner: Any, count: int) -> Any:
+def _dict_walk(owner: dict[Any, Any], count: int) -> Any:
     need(dict.__len__(owner) == count)
     return [part for pair in dict.items(owner) for part in pair]
 
@@ -265,12 +265,12 @@ size = operation("size", "vn", int, "{}.shape[{}]", lambda array, dim: array.sha
 
 
 # -- asking --------------------------------------------------------------------------------------------------
-def _dict_lacks(owner: Any, key: Any) -> bool:
+def _dict_lacks(owner: dict[Any, Any], key: Hashable) -> bool:
     need_plain_keys(owner)
     return not dict.__contains__(owner, key)
 
 
-def _dict_keys(owner: Any, keys: list[Any]) -> bool:
+def _dict_keys(owner: dict[Any, Any], keys: list[Any]) -> bool:
     found = list(dict.__iter__(owner))
     return len(found) == len(keys) and all(map(operator.is_, found, keys))
 

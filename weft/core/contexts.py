@@ -44,7 +44,7 @@ class Block(_IOBase):
     closed = True
     """So that the finalizer of files does not close it."""
 
-    def __init__(self, enter: Actions, leave: Actions, given: Any = None) -> None:
+    def __init__(self, enter: Actions, leave: Actions, given: object = None) -> None:
         self.entering, self.given = enter, given
         self.close: Callable[[], None] = partial(run_all, map(call, leave))
 
@@ -57,7 +57,7 @@ class Block(_IOBase):
         return self.given
 
 
-def set_to(*pairs: tuple[ContextVar[Any], Any], given: Any = None) -> Block:
+def set_to(*pairs: tuple[ContextVar[Any], Any], given: object = None) -> Block:
     """Variables, which have values or defaults, have these values meanwhile; `with` gives `given`."""
     enter: Actions = [partial(variable.set, value) for variable, value in pairs]
     leave: Actions = [partial(variable.set, variable.get()) for variable, _ in pairs]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, ParamSpec, TypeAlias, TypeVar
 
 from weft.core.naming import OURS, named, naming
 
@@ -20,6 +20,9 @@ NAMES: Final = (
     "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
 )  # fmt: skip
 """What PyTorch's message lists, whatever a build can use."""
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 class device:
@@ -31,7 +34,7 @@ class device:
     type: str
     index: int | None
 
-    def __init__(self, type: Any, index: int | None = None) -> None:
+    def __init__(self, type: device | str, index: int | None = None) -> None:
         if isinstance(type, device):
             self.type, self.index = type.type, type.index
             return
@@ -78,11 +81,11 @@ class device:
     def __exit__(self, *_error: object) -> None:
         _entered.set(_entered.get()[:-1])
 
-    def __call__(self, function: Any) -> Any:
+    def __call__(self, function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         """As a decorator: the function runs with this device as the default."""
 
         @wraps(function)
-        def inside(*args: Any, **kwargs: Any) -> Any:
+        def inside(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             with self:
                 return function(*args, **kwargs)
 
@@ -97,7 +100,11 @@ cpu: Final = device("cpu")
 meta: Final = device("meta")
 
 
-def as_device(where: Any) -> device:
+Where: TypeAlias = device | str | int | None
+"""What a `device=` argument may be; indices only name accelerators."""
+
+
+def as_device(where: device | str | None) -> device:
     """The device meant by a device, a string, or None (the CPU)."""
     if where is None:
         return cpu
@@ -123,7 +130,7 @@ def is_plain() -> bool:
     return Default.device is cpu and not _entered.get()
 
 
-def set_default_device(device: Any) -> None:
+def set_default_device(device: Where) -> None:
     """Sets the device on which new tensors are made that name none; None is the CPU."""
     before, asked = Default.device, creation_device(cpu if device is None else device)
     try:
@@ -139,7 +146,7 @@ def _change(where: device) -> None:
         watcher()
 
 
-def creation_device(where: Any) -> device:
+def creation_device(where: Where) -> device:
     """Where a new tensor goes for this `device=` argument, or the error that says that it cannot."""
     if where is None:
         return get_default_device()

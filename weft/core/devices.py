@@ -16,13 +16,13 @@ own turns them off in `xp`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
 from weft.core.arrays import MODULES, NUMPY, Array, ArrayModule, HostArray
-from weft.core.device import PLACES, cpu, creation_device, device
+from weft.core.device import PLACES, Where, cpu, creation_device, device
 from weft.core.lazy import lazy
 
 ndarray = np.ndarray
@@ -35,7 +35,7 @@ class Device:
     stream: Any = None
     """What work is queued on; None where a call returns after its work is done."""
 
-    def __init__(self, place: device, array_class: type, xp: ArrayModule, special: Any) -> None:
+    def __init__(self, place: device, array_class: type[Any], xp: ArrayModule, special: object) -> None:
         self.place = place
         self.array_class = array_class
         self.xp = xp
@@ -44,15 +44,15 @@ class Device:
     def __repr__(self) -> str:
         return f"<device {self.place} of {self.array_class.__module__}.{self.array_class.__qualname__}>"
 
-    def asarray(self, value: Any, kind: np.dtype[Any] | None = None) -> Array:
+    def asarray(self, value: object, kind: np.dtype[Any] | None = None) -> Array:
         """Numbers and NumPy arrays on this device; an array of the device itself as it is."""
         return self.xp.asarray(value, kind)
 
-    def asnumpy(self, array: Any) -> HostArray:
+    def asnumpy(self, array: Array) -> HostArray:
         """The elements in a NumPy array."""
         raise NotImplementedError
 
-    def address(self, array: Any) -> int:
+    def address(self, array: Array) -> int:
         """Where the first element is, as a number: comparable among arrays of one device."""
         raise NotImplementedError
 
@@ -62,12 +62,17 @@ class Device:
         return array if owner is None else self.base(owner)
 
     def window(
-        self, memory: Any, shape: tuple[int, ...], kind: np.dtype[Any], offset: int, strides: Any = None
+        self,
+        memory: Array,
+        shape: tuple[int, ...],
+        kind: np.dtype[Any],
+        offset: int,
+        strides: Sequence[int] | None = None,
     ) -> Array:
         """A view of a contiguous array's memory; offset and strides are in bytes."""
         raise NotImplementedError
 
-    def extent(self, owner: Any) -> Array:
+    def extent(self, owner: Array) -> Array:
         """The memory of an array that owns it, as bytes."""
         return self.window(owner, (owner.nbytes,), np.dtype(np.uint8), 0)
 
@@ -79,7 +84,7 @@ class Device:
 class HostDevice(Device):
     """NumPy's arrays."""
 
-    def asnumpy(self, array: Any) -> HostArray:
+    def asnumpy(self, array: Array) -> HostArray:
         return np.asarray(array)
 
     def address(self, array: Any) -> int:
@@ -95,11 +100,16 @@ class HostDevice(Device):
         return array
 
     def window(
-        self, memory: Any, shape: tuple[int, ...], kind: np.dtype[Any], offset: int, strides: Any = None
+        self,
+        memory: Any,
+        shape: tuple[int, ...],
+        kind: np.dtype[Any],
+        offset: int,
+        strides: Sequence[int] | None = None,
     ) -> Array:
         return ndarray(shape, kind, memory, offset, strides)
 
-    def extent(self, owner: Any) -> Array:
+    def extent(self, owner: Array) -> Array:
         return np.asarray(Window(owner))
 
     def ufunc(self, kernel: np.ufunc) -> Any:
@@ -141,7 +151,7 @@ def forget(found: Device) -> None:
     MODULES.pop(found.array_class, None)
 
 
-def device_of(*values: Any) -> Device:
+def device_of(*values: object) -> Device:
     """The device whose arrays are among these values: the CPU, unless one belongs elsewhere."""
     for value in values:
         found = DEVICES.get(type(value))
@@ -177,7 +187,7 @@ def on_host(kernel: Kernel) -> Kernel:
     return cast(Kernel, run)
 
 
-def device_at(place: Any) -> Device:
+def device_at(place: Where) -> Device:
     """The device object for a `device=` argument as kernels are given it: None is the CPU."""
     if place is None or place is cpu:
         return HOST

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import index
-from typing import Any
+from typing import SupportsIndex
 
 
-def wrap_dim(dim: Any, rank: int) -> int:
+def wrap_dim(dim: SupportsIndex, rank: int) -> int:
     """The dimension counted from the front."""
     if type(dim) is not int:
         dim = index(dim)
     span = rank or 1
     if not -span <= dim < span:
         raise outside(dim, rank)
-    found: int = dim + span if dim < 0 else dim
-    return found
+    return dim + span if dim < 0 else dim
 
 
-def wrap_dims(dims: Iterable[Any], rank: int) -> tuple[int, ...]:
+def wrap_dims(dims: Iterable[SupportsIndex], rank: int) -> tuple[int, ...]:
     """Several distinct dimensions, counted from the front."""
     wrapped = tuple(wrap_dim(dim, rank) for dim in dims)
     for position, dim in enumerate(wrapped):

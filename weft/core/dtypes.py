@@ -166,7 +166,7 @@ def as_dtype(kind: Any) -> dtype:
         raise TypeError(f"can't convert {kind!r} to a weft dtype") from None
 
 
-def dtype_of(value: Any) -> dtype:
+def dtype_of(value: object) -> dtype:
     """The dtype of a tensor, an array, a TensorType or a Python number."""
     kind = getattr(value, "dtype", None)
     if kind is None:
@@ -254,7 +254,7 @@ def _combine(higher: dtype | None, lower: dtype | None) -> dtype | None:
     return higher
 
 
-def scalar_dtype(value: Any) -> dtype:
+def scalar_dtype(value: object) -> dtype:
     """The dtype a bare Python (or NumPy) number counts as in promotion."""
     if isinstance(value, (bool, np.bool_)):
         return bool_

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from weft.core.records import record
@@ -152,7 +152,7 @@ class Expression:
         return text[1:-1] if whole else text
 
 
-def constant(value: Any) -> Expression:
+def constant(value: object) -> Expression:
     return Expression("constant", (value,), type(value))
 
 
@@ -193,7 +193,7 @@ def to_data(expression: Expression) -> list[Any]:
     return [op, [to_data(each) for each in expression.args], kind]
 
 
-def from_data(data: Any) -> Expression:
+def from_data(data: Sequence[Any]) -> Expression:
     """The expression that `to_data` has made this of."""
     op, given, name = data
     kind = STORED[name]

@@ -23,7 +23,7 @@ from _thread import get_ident
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, SupportsInt
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class Generator:
 
     __slots__ = ("_device", "_place", "_thread", "_since", "_lock", "__weakref__")
 
-    def __init__(self, device: Any = "cpu") -> None:
+    def __init__(self, device: device | str = "cpu") -> None:
         where = as_device(device)
         if where.type == "meta":
             raise RuntimeError("META device type not an accelerator.")
@@ -252,7 +252,7 @@ default_generator: Final = Generator()
 default_generator.seed()  # as in PyTorch, a program that sets no seed differs from run to run
 
 
-def manual_seed(seed: Any) -> Generator:
+def manual_seed(seed: SupportsInt) -> Generator:
     """Seed the default generator and return it."""
     return default_generator.manual_seed(int(seed))
 

@@ -57,7 +57,7 @@ class _Action(ctypes.Structure):
 _sigaction = getattr(ctypes.CDLL(None), "sigaction", None) if sys.platform == "linux" else None
 
 
-def exchange(number: int, handler: Any) -> None:
+def exchange(number: int, handler: Callable[[int, FrameType | None], Any] | int | None) -> None:
     """Installs another handler, and leaves the flag as it is, which `signal.signal` would clear."""
     action = _Action()
     known = _sigaction is not None and _sigaction(int(number), None, ctypes.byref(action)) == 0
@@ -85,7 +85,7 @@ class Surroundings:
 
     def enter(self) -> None:
         for number in signal.valid_signals():
-            handler = signal.getsignal(number)
+            handler: Any = signal.getsignal(number)
             if handler not in HARMLESS and type(handler) is not Handler:
                 made = self.handlers[number] = Handler(handler, self)
                 exchange(number, made)
@@ -142,7 +142,7 @@ class Handler:
 
     __slots__ = ("handler", "around")
 
-    def __init__(self, handler: Any, around: Surroundings) -> None:
+    def __init__(self, handler: Callable[[int, FrameType | None], Any], around: Surroundings) -> None:
         self.handler, self.around = handler, around
 
     def __call__(self, number: int, frame: FrameType | None) -> Any:

@@ -83,7 +83,7 @@ def modes() -> Modes:
     return record
 
 
-def enter(**changes: Any) -> Token[State]:
+def enter(**changes: object) -> Token[State]:
     """Sets the active modes with these changes; undo with `leave(token)`."""
     old = state.get()
     plain = len(changes) == 1 and "grad" in changes and type(old) is bool
@@ -112,7 +112,7 @@ def enter_functions(functions: tuple[Any, ...]) -> Token[State]:
         raise
 
 
-def changed(**changes: Any) -> State:
+def changed(**changes: object) -> State:
     """The active modes with these changes."""
     old = modes()
     record = Modes()

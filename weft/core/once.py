@@ -45,7 +45,7 @@ def once(make: Callable[Key, Thing]) -> Once[Key, Thing]:
 
     @functools.cache  # which finds what is there without a call of Python's
     @functools.wraps(make)
-    def asked(*key: Any) -> Any:
+    def asked(*key: object) -> Any:
         return made.setdefault(key, plain(*key))
 
     given: Any = asked

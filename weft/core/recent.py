@@ -6,6 +6,7 @@ everlasting count beside the key, so finding never changes the order, or the siz
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from itertools import count
 from typing import Any
 
@@ -20,14 +21,14 @@ class Recent(dict[Any, Any]):
         self._uses: dict[Any, int] = {}
         self._count = count()
 
-    def find(self, key: Any) -> Any:
+    def find(self, key: Hashable) -> Any:
         """The entry, which is used now; None where there is none."""
         found = self.get(key)
         if found is not None:
             self._uses[key] = next(self._count)
         return found
 
-    def keep(self, key: Any, value: Any) -> None:
+    def keep(self, key: Hashable, value: object) -> None:
         """A new entry."""
         self._uses[key] = next(self._count)
         self[key] = value

@@ -31,17 +31,23 @@ def record(
 ) -> Callable[[C], C]: ...
 @dataclass_transform(field_specifiers=(field, Field))
 def record(
-    cls: Any = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True, kw_only: bool = False
+    cls: type[Any] | None = None,
+    /,
+    *,
+    frozen: bool = False,
+    slots: bool = False,
+    eq: bool = True,
+    kw_only: bool = False,
 ) -> Any:
     """The class with the methods that its fields ask for; options are those of `dataclasses.dataclass`."""
 
-    def made(target: Any) -> Any:
+    def made(target: type[Any]) -> Any:
         return _record(target, frozen, slots, eq, kw_only)
 
     return made if cls is None else made(cls)
 
 
-def replace(value: R, **changes: Any) -> R:
+def replace(value: R, **changes: object) -> R:
     """A record like this one, with other values in some fields."""
     facts: Facts = getattr(type(value), FIELDS)
     for name in facts:
@@ -50,7 +56,7 @@ def replace(value: R, **changes: Any) -> R:
     return type(value)(**changes)
 
 
-def _record(cls: Any, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> Any:
+def _record(cls: type[Any], frozen: bool, slots: bool, eq: bool, kw_only: bool) -> Any:
     facts: Facts = {}
     for base in reversed(cls.__mro__[1:]):
         facts.update(base.__dict__.get(FIELDS, ()))
@@ -95,10 +101,10 @@ def _slotted(cls: Any, own: list[str]) -> Any:
     return made
 
 
-def _late(cls: Any, name: str, write: Any, frozen: bool) -> Any:
+def _late(cls: type[Any], name: str, write: Callable[[Facts, bool, bool], str], frozen: bool) -> Any:
     """A method that is written when it is first called, and stands in the class from then on."""
 
-    def first(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def first(self: object, *args: object, **kwargs: object) -> Any:
         facts: Facts = getattr(cls, FIELDS)
         space: dict[str, Any] = {}
         text = write(facts, frozen, hasattr(cls, "__post_init__"))
@@ -149,10 +155,10 @@ def _compare(cls: Any, names: tuple[str, ...], frozen: bool) -> None:
         attrgetter(*names) if len(names) > 1 else lambda self: tuple([getattr(self, n) for n in names])
     )
 
-    def __eq__(self: Any, other: Any) -> Any:
+    def __eq__(self: object, other: object) -> Any:
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
-    def __hash__(self: Any) -> int:
+    def __hash__(self: object) -> int:
         return hash(values(self))
 
     if "__eq__" not in cls.__dict__:
@@ -164,7 +170,7 @@ def _compare(cls: Any, names: tuple[str, ...], frozen: bool) -> None:
 def _freeze(cls: Any, names: tuple[str, ...], slots: bool) -> None:
     fixed = frozenset(names)
 
-    def __setattr__(self: Any, name: str, value: Any) -> None:
+    def __setattr__(self: Any, name: str, value: object) -> None:
         if type(self) is cls or name in fixed:
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
         super(cls, self).__setattr__(name, value)
@@ -174,10 +180,10 @@ def _freeze(cls: Any, names: tuple[str, ...], slots: bool) -> None:
             raise FrozenInstanceError(f"cannot delete field {name!r}")
         super(cls, self).__delattr__(name)
 
-    def __getstate__(self: Any) -> list[Any]:
+    def __getstate__(self: object) -> list[Any]:
         return [getattr(self, name) for name in names]
 
-    def __setstate__(self: Any, state: list[Any]) -> None:
+    def __setstate__(self: object, state: list[Any]) -> None:
         for name, value in zip(names, state):
             object.__setattr__(self, name, value)
 

@@ -7,8 +7,6 @@ but raise is not captured; that it is not taken is checked before the graph has 
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft.core import modes
 
 
@@ -20,7 +18,7 @@ class Doubtful(Unmet):
     """The same where that is not sure: the code that it was made from will tell."""
 
 
-def require(condition: Any, truth: bool, place: str = "") -> None:
+def require(condition: object, truth: bool, place: str = "") -> None:
     """Checks that the truth of a number or of a tensor of one element is this one; recorders write it down.
     `place` names the user's line.
     """

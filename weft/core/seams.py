@@ -11,7 +11,7 @@ from typing import Any
 
 
 def _unfilled(name: str) -> Callable[..., Any]:
-    def missing(*_args: Any, **_kwargs: Any) -> Any:
+    def missing(*_args: object, **_kwargs: object) -> Any:
         raise NotImplementedError(f"weft was imported without the layer that provides {name!r}")
 
     return missing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Settings:
     watchers: ClassVar[list[Callable[[str], None]]] = []
     """Called with a setting's name after it was assigned: hot paths do not ask, they are told."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
         for watcher in self.watchers:
             watcher(name)

@@ -6,8 +6,9 @@ instead of asking for their value (asking is sound: the capture then holds for t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import index
-from typing import Any
+from typing import Any, SupportsIndex
 
 
 class Symbolic:
@@ -26,16 +27,16 @@ class Symbolic:
         raise NotImplementedError
 
 
-def size_of(value: Any) -> Any:
+def size_of(value: SupportsIndex) -> Any:
     """The value as a plain int, as `operator.index` gives it; symbolic ints are handed on."""
     return value if isinstance(value, Symbolic) else index(value)
 
 
-def any_symbolic(values: Any) -> bool:
+def any_symbolic(values: Iterable[object]) -> bool:
     """Whether one of these numbers is symbolic."""
     return any(isinstance(value, Symbolic) for value in values)
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """The text of a number that may be symbolic, for printers that must not ask for its value."""
     return value.describe() if isinstance(value, Symbolic) else str(value)

@@ -11,11 +11,11 @@ def _is_namedtuple(value: object) -> bool:
     return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
-def flatten(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+def flatten(tree: object) -> tuple[list[Any], Callable[[list[Any]], Any]]:
     """The leaves of a tree in order, and the function that builds an equal tree from other leaves."""
     leaves: list[Any] = []
 
-    def visit(value: Any) -> Callable[[Any], Any]:
+    def visit(value: object) -> Callable[[Any], Any]:
         if isinstance(value, dict):
             parts = {key: visit(item) for key, item in value.items()}
             if isinstance(value, defaultdict):
@@ -43,7 +43,7 @@ def flatten(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
     return leaves, lambda values: build(iter(values))
 
 
-def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
+def tree_map(function: Callable[[Any], Any], tree: object) -> Any:
     """The tree with `function` applied to each leaf."""
     leaves, build = flatten(tree)
     return build([function(leaf) for leaf in leaves])

@@ -41,8 +41,8 @@ class Size(tuple[int, ...]):
     def __getitem__(self, key: SupportsIndex) -> int: ...
     @overload
     def __getitem__(self, key: slice) -> Size: ...
-    def __getitem__(self, key: Any) -> Any:
-        item = tuple.__getitem__(self, key)
+    def __getitem__(self, key: SupportsIndex | slice) -> Any:
+        item: Any = tuple.__getitem__(self, key)
         return Size(item) if isinstance(key, slice) else item
 
     def __add__(self, other: Iterable[int]) -> Size:  # type: ignore[override]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any, Final
 
 from weft.core.once import lock
@@ -35,7 +35,7 @@ class Staying:
         self._numbers: Any = None
         self._row = 0
 
-    def again(self, numbers: Any) -> bool:
+    def again(self, numbers: tuple[Any, ...]) -> bool:
         """Notes a call with these numbers; True for the last one that it takes."""
         if numbers != self._numbers:
             self._numbers, self._row = numbers, 0
@@ -60,7 +60,7 @@ class Builds:
         self._waiting = Staying()
         self._lock = lock()
 
-    def made(self, layout: Any) -> bool:
+    def made(self, layout: Hashable) -> bool:
         """Notes a new program for inputs that, but for numbers, look like this. True for the one with which
         it is settled that they vary.
         """
@@ -74,7 +74,7 @@ class Builds:
             self.settled = True
             return True
 
-    def wants(self, numbers: Any) -> bool:
+    def wants(self, numbers: tuple[Any, ...]) -> bool:
         """Whether a program is to be made for a call with these numbers, which has none."""
         if not self.settled:
             return True

@@ -148,7 +148,7 @@ def heard(listener: Listener, by_users: bool = False) -> Block:
         listener("a function that cannot be watched while a profiler runs")
         by_users = False
 
-    def called(_frame: FrameType, event: str, function: Any) -> None:
+    def called(_frame: FrameType, event: str, function: object) -> None:
         if event == "c_call" and function is warnings.warn:
             listener("a function of the user's")
 
