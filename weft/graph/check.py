@@ -126,7 +126,7 @@ def _inner_graphs(graph: Graph) -> Iterator[tuple[str, Any]]:
                 yield inner.name, inner
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def _leaves(value: object) -> Iterator[Any]:
     if isinstance(value, (tuple, list)):
         for item in value:
             yield from _leaves(item)

@@ -67,7 +67,7 @@ def _commented(line: str, place: str | None) -> str:
     return line if place is None else f"{line.ljust(COMMENT_COLUMN - 2)}  # {place}"
 
 
-def _typed(name: str, value: Any, describe: Describe) -> str:
+def _typed(name: str, value: object, describe: Describe) -> str:
     text = describe(value) if value is not None else None
     return name if text is None else f"{name}: {text}"
 

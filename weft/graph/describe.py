@@ -16,23 +16,23 @@ _READABLE: Final = {bool_: "b8"}
 """Where FX's abbreviation of a dtype differs from ours."""
 
 
-def symbol_text(value: Any) -> str | None:
+def symbol_text(value: object) -> str | None:
     """The expression of a symbolic scalar (`s0`, `2*s0 + 1`); None for any other value."""
     return value.describe() if isinstance(value, Symbolic) else None
 
 
-def _size_text(size: Any) -> str:
+def _size_text(size: object) -> str:
     return str(size) if type(size) is int else symbol_text(size) or str(size)
 
 
-def _tensor_text(value: Any, separator: str, short: dict[dtype, str]) -> str | None:
+def _tensor_text(value: object, separator: str, short: dict[dtype, str]) -> str | None:
     kind, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     if not isinstance(kind, dtype) or shape is None:
         return None
     return f"{short.get(kind, kind.short)}[{separator.join(map(_size_text, shape))}]"
 
 
-def describe(value: Any) -> str | None:
+def describe(value: object) -> str | None:
     """The compact form: `f32[2,3]`, `s0`, `(f32[2], i64[2])`."""
     if isinstance(value, (tuple, list)):
         items = [describe(item) or "?" for item in value]

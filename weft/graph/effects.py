@@ -254,7 +254,7 @@ def overlaps(node: Node) -> bool:
     return False
 
 
-def _memory(value: Any) -> set[int]:
+def _memory(value: object) -> set[int]:
     """What tensors over the same memory have in common: a version, or a count of writes."""
     found = getattr(value, "cell", None), getattr(getattr(value, "array", None), "written", None)
     return {id(each) for each in found if type(each) is list}
@@ -309,12 +309,12 @@ def _shape(node: Node) -> Any:
     return getattr(getattr(node.meta.get("val"), "array", None), "shape", None)
 
 
-def _is_laid_out(node: Any) -> bool:
+def _is_laid_out(node: object) -> bool:
     """Whether the strides of a value are known, so that whether they allow a view is, too."""
     array = getattr(node.meta.get("val"), "array", None) if isinstance(node, Node) else None
     return getattr(array, "exact", True)
 
 
-def _is_floating(value: Any) -> bool:
+def _is_floating(value: object) -> bool:
     kind = getattr(value, "dtype", None)
     return isinstance(kind, dtype) and bool(kind.is_floating_point or kind.is_complex)

@@ -81,7 +81,7 @@ class Graph(AnyGraph):
     )  # fmt: skip
 
     def __init__(
-        self, owning_module: Any = None, *, name: str = "forward", impure: Callable[[Node], bool] = impure
+        self, owning_module: object = None, *, name: str = "forward", impure: Callable[[Node], bool] = impure
     ) -> None:
         self._root = Node(self, "", "root", "", (), {})
         self._count = 0
@@ -114,7 +114,7 @@ class Graph(AnyGraph):
                 return node
         raise RuntimeError("the graph has no output node")
 
-    def find_nodes(self, *, op: str, target: Any = None, sort: bool = True) -> list[Node]:
+    def find_nodes(self, *, op: str, target: object = None, sort: bool = True) -> list[Node]:
         """The nodes with this op and, if given, this target, in order."""
         return [
             node
@@ -126,11 +126,11 @@ class Graph(AnyGraph):
     def create_node(
         self,
         op: str,
-        target: Any,
+        target: object,
         args: Iterable[Any] | None = None,
         kwargs: dict[str, Any] | None = None,
         name: str | None = None,
-        type_expr: Any = None,
+        type_expr: object = None,
     ) -> Node:
         if op not in OP_CODES:
             raise ValueError(f"{op!r} is no op of a graph; there are {', '.join(OP_CODES)}")
@@ -141,7 +141,7 @@ class Graph(AnyGraph):
         return node
 
     def placeholder(
-        self, name: str, type_expr: Any = None, default_value: Any = ..., *, val: Any = None
+        self, name: str, type_expr: object = None, default_value: object = ..., *, val: object = None
     ) -> Node:
         """An input. `L_x_` becomes a parameter of that name and a node `l_x_`; `*args` is allowed."""
         args = () if default_value is ... else (default_value,)
@@ -164,7 +164,7 @@ class Graph(AnyGraph):
             for node in self.placeholders:
                 first.prepend(node)
 
-    def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
+    def get_attr(self, qualified_name: str, type_expr: object = None) -> Node:
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
     def call_function(
@@ -172,7 +172,7 @@ class Graph(AnyGraph):
         the_function: Callable[..., Any],
         args: Iterable[Any] | None = None,
         kwargs: dict[str, Any] | None = None,
-        type_expr: Any = None,
+        type_expr: object = None,
         *,
         name: str | None = None,
     ) -> Node:
@@ -183,7 +183,7 @@ class Graph(AnyGraph):
         method_name: str,
         args: Iterable[Any] | None = None,
         kwargs: dict[str, Any] | None = None,
-        type_expr: Any = None,
+        type_expr: object = None,
         *,
         name: str | None = None,
     ) -> Node:
@@ -194,11 +194,11 @@ class Graph(AnyGraph):
         module_name: str,
         args: Iterable[Any] | None = None,
         kwargs: dict[str, Any] | None = None,
-        type_expr: Any = None,
+        type_expr: object = None,
     ) -> Node:
         return self.create_node("call_module", module_name, args, kwargs, None, type_expr)
 
-    def output(self, result: Any, type_expr: Any = None) -> Node:
+    def output(self, result: object, type_expr: object = None) -> Node:
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def subgraph(self, name: str, graph: Graph) -> Node:
@@ -229,7 +229,7 @@ class Graph(AnyGraph):
             return compact(self)
         return "\n    ".join(["graph():", *(node.format_node() for node in self.nodes)])
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         """Runs the graph node by node: how a graph among arguments behaves where it is called."""
         return run(self, args)
 
@@ -360,7 +360,7 @@ class _Place:
         return _Place, (self.position,)
 
 
-def _fill(value: Any, nodes: list[Node]) -> Any:
+def _fill(value: object, nodes: list[Node]) -> Any:
     if type(value) is _Place:
         return nodes[value.position]
     if isinstance(value, tuple):

@@ -29,14 +29,14 @@ def plain_call(
 def method(name: str) -> Callable[..., Any]:
     """The function that calls the method `name` of its first argument."""
 
-    def call(receiver: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(receiver: object, *args: object, **kwargs: object) -> Any:
         return getattr(receiver, name)(*args, **kwargs)
 
     call.__name__ = name
     return call
 
 
-def attribute(owner: Any, path: str) -> Any:
+def attribute(owner: object, path: str) -> Any:
     """`owner.layers.0.weight` for the path `layers.0.weight`."""
     for part in path.split("."):
         owner = getattr(owner, part)
@@ -62,7 +62,7 @@ def bind_placeholders(graph: Graph, args: Sequence[Any]) -> dict[Node, Any]:
     return values
 
 
-def run(graph: Graph, args: Sequence[Any] = (), call: Call = plain_call, owner: Any = None) -> Any:
+def run(graph: Graph, args: Sequence[Any] = (), call: Call = plain_call, owner: object = None) -> Any:
     """Runs the graph. `owner` is where attributes and submodules live; sub-graphs are found in the graph."""
     values = bind_placeholders(graph, args)
     freed = last_uses(graph)
@@ -83,15 +83,15 @@ def run(graph: Graph, args: Sequence[Any] = (), call: Call = plain_call, owner: 
     return None
 
 
-def _function(node: Node, owner: Any) -> Callable[..., Any]:
+def _function(node: Node, owner: object) -> Callable[..., Any]:
     if node.op == "call_function":
         function: Callable[..., Any] = node.target
         return function
     return method(node.target) if node.op == "call_method" else attribute(owner, node.target)
 
 
-def _callable(graph: Graph, call: Call, owner: Any) -> Callable[..., Any]:
-    def body(*args: Any) -> Any:
+def _callable(graph: Graph, call: Call, owner: object) -> Callable[..., Any]:
+    def body(*args: object) -> Any:
         return run(graph, args, call, owner)
 
     body.__name__ = graph.name

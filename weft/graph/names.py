@@ -70,7 +70,7 @@ class Names:
         return other
 
 
-def wished_name(target: Any) -> str:
+def wished_name(target: object) -> str:
     """What a node with this target would like to be called."""
     if isinstance(target, str):
         magic = target.startswith("__") and target.endswith("__") and len(target) > 4
@@ -147,7 +147,7 @@ class Paths:
         return path
 
 
-def public_path(target: Any) -> str:
+def public_path(target: object) -> str:
     """Where users find a function or a class: `weft.add`, `math.sqrt`, `weft.nn.functional.relu`."""
     if isinstance(target, Op):
         return f"weft.{target.qualified_name}"

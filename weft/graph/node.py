@@ -28,7 +28,7 @@ class AnyGraph:
     __slots__ = ()
 
 
-def map_arg(value: Any, function: Callable[[Node], Any]) -> Any:
+def map_arg(value: object, function: Callable[[Node], Any]) -> Any:
     """The argument with `function` applied to each node in it."""
     if isinstance(value, Node):
         return function(value)
@@ -78,14 +78,14 @@ _CONTAINERS: Final[dict[type, Callable[..., Any]]] = {
 }  # fmt: skip
 
 
-def nodes_in(value: Any) -> list[Node]:
+def nodes_in(value: object) -> list[Node]:
     """The nodes of an argument, in order, each as often as it stands there."""
     found: list[Node] = []
     _collect(value, found)
     return found
 
 
-def _collect(value: Any, found: list[Node]) -> None:
+def _collect(value: object, found: list[Node]) -> None:
     if isinstance(value, Node):
         found.append(value)
     elif isinstance(value, (tuple, list)):
@@ -98,7 +98,7 @@ def _collect(value: Any, found: list[Node]) -> None:
         _collect((value.start, value.stop, value.step), found)
 
 
-def _own(value: Any, inputs: dict[Node, None]) -> Any:
+def _own(value: object, inputs: dict[Node, None]) -> Any:
     """The argument with lists and dicts copied, as the caller may change theirs; notes its nodes."""
     if isinstance(value, Node):
         inputs[value] = None
@@ -151,10 +151,10 @@ class Node:
         graph: Graph,
         name: str,
         op: str,
-        target: Any,
+        target: object,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        return_type: Any = None,
+        return_type: object = None,
     ) -> None:
         self.graph, self.name, self.op, self.target = graph, name, op, target
         self.users = {}
@@ -199,15 +199,15 @@ class Node:
         """The nodes it reads, each once, in order of appearance."""
         return list(self._inputs)
 
-    def update_arg(self, index: int, value: Any) -> None:
+    def update_arg(self, index: int, value: object) -> None:
         args = list(self._args)
         args[index] = value
         self._set(tuple(args), self._kwargs)
 
-    def insert_arg(self, index: int, value: Any) -> None:
+    def insert_arg(self, index: int, value: object) -> None:
         self._set((*self._args[:index], value, *self._args[index:]), self._kwargs)
 
-    def update_kwarg(self, key: str, value: Any) -> None:
+    def update_kwarg(self, key: str, value: object) -> None:
         self._set(self._args, {**self._kwargs, key: value})
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
@@ -302,7 +302,7 @@ class Node:
         raise TypeError(f"node {self.name} cannot be copied or saved alone; copy or save its graph")
 
 
-def _percent(value: Any) -> str:
+def _percent(value: object) -> str:
     """An argument with `%` before each node."""
     if isinstance(value, Node):
         return f"%{value.name}"

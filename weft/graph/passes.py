@@ -149,7 +149,7 @@ _GROWING: Final = frozenset(
 """Functions whose results may take longer to compute than anybody would wait."""
 
 
-def _is_constant(value: Any) -> bool:
+def _is_constant(value: object) -> bool:
     if isinstance(value, (tuple, list)):
         return all(map(_is_constant, value))
     return type(value) in _NUMBERS
@@ -178,7 +178,7 @@ def fold(graph: Graph) -> Graph:
     return graph
 
 
-def _replace_by_value(user: Node, old: Node, value: Any) -> None:
+def _replace_by_value(user: Node, old: Node, value: object) -> None:
     def change(node: Node) -> Any:
         return value if node is old else node
 
@@ -218,7 +218,7 @@ def canonicalise(graph: Graph) -> Graph:
 def _on_tensors(node: Node) -> bool:
     """Whether an operator's operands are tensors, or numbers behind a tensor."""
 
-    def is_tensor(value: Any) -> bool:
+    def is_tensor(value: object) -> bool:
         return isinstance(value, Node) and isinstance(getattr(value.meta.get("val"), "dtype", None), dtype)
 
     return is_tensor(node.args[0]) and all(is_tensor(v) or type(v) in _NUMBERS for v in node.args[1:])
@@ -242,7 +242,7 @@ def _canonicalise_call(node: Node, op: Op, called: str) -> None:
     node.kwargs = {k: v for k, v in kwargs.items() if k not in known or not _is_default(v, known[k])}
 
 
-def _is_default(value: Any, parameter: Any) -> bool:
+def _is_default(value: object, parameter: Any) -> bool:
     if nodes_in(value) or not _has_default(parameter):
         return False
     default = parameter.default

@@ -75,7 +75,7 @@ class Readable:
             return f"{self.target(kind)}({', '.join(map(self.value, value))})"
         return self.constant(value)
 
-    def constant(self, value: Any) -> str:
+    def constant(self, value: object) -> str:
         """A value that is neither a node, a plain literal nor a container."""
         if isinstance(value, enum.Enum):
             return f"{self.target(type(value))}.{value.name}"
@@ -94,7 +94,7 @@ class Readable:
             self.graphs[id(graph)] = (f"{graph.name}_{len(self.graphs)}", graph)
         return self.graphs[id(graph)][0]
 
-    def operand(self, value: Any) -> str:
+    def operand(self, value: object) -> str:
         """An argument beside an infix operator: a negative number binds less than `**` and `.`."""
         text = self.value(value)
         return f"({text})" if text.startswith("-") and not isinstance(value, Node) else text
@@ -135,7 +135,7 @@ class Readable:
                 return f"{self.value(args[0])}.{args[1]}"
         return f"{self.target(target)}({self.arguments(args, kwargs)})"
 
-    def key(self, key: Any) -> str:
+    def key(self, key: object) -> str:
         return self.value(key)
 
     def statement(self, node: Node, annotation: str = "") -> str:
@@ -148,7 +148,7 @@ class Readable:
         return f"{name}{annotation} = {self.expression(node)}"
 
 
-def _is_fixed(part: Any) -> bool:
+def _is_fixed(part: object) -> bool:
     """Whether a part of a key is the same at each call; a list would be made anew."""
     return type(part) in (int, slice, type(None), type(...)) and not nodes_in(part)
 
@@ -167,7 +167,7 @@ class Executable(Readable):
     def node(self, node: Node) -> str:
         return self.renamed.get(node, node.name)
 
-    def bind(self, value: Any, wished: str) -> str:
+    def bind(self, value: object, wished: str) -> str:
         """A global name for this very object."""
         known = self.known.get(id(value))
         if known is None:
@@ -177,7 +177,7 @@ class Executable(Readable):
             self.known[id(value)] = known
         return known
 
-    def target(self, target: Any) -> str:
+    def target(self, target: object) -> str:
         path = public_path(target).rpartition(".")[2]
         return self.bind(target, path if path.isidentifier() else "target")
 
@@ -191,7 +191,7 @@ class Executable(Readable):
             return self.bind(value, "key")
         return super().value(value)
 
-    def constant(self, value: Any) -> str:
+    def constant(self, value: object) -> str:
         return self.graph(value) if isinstance(value, AnyGraph) else self.bind(value, "constant")
 
     def statement(self, node: Node, annotation: str = "") -> str:

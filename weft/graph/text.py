@@ -71,7 +71,7 @@ class _Annotations:
             return f': "{text}"'
         return f" : {self.type_text(node.type)}" if node.type is not None else ""
 
-    def type_text(self, kind: Any) -> str:
+    def type_text(self, kind: object) -> str:
         return self.spelling.target(kind) if isinstance(kind, type) else str(kind)
 
 
