@@ -6,7 +6,7 @@ tensors. Ops with lists of tensors are interpreted instead.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft.tensor.source as source
 from weft.core import modes
@@ -19,8 +19,11 @@ from weft.tensor.meta import MetaArray, recorder_of
 from weft.tensor.plan import OUT, Plan
 from weft.tensor.tape import Node, check_versions, freed, saved_arrays
 
+if TYPE_CHECKING:
+    from weft.core.arrays import Array
 
-def unbroadcast(array: Any, shape: tuple[int, ...]) -> Any:
+
+def unbroadcast(array: Array, shape: tuple[int, ...]) -> Any:
     """Sums a gradient over the dimensions along which its input was broadcast."""
     lead = array.ndim - len(shape)
     axes = tuple(range(lead)) + tuple(
@@ -36,14 +39,14 @@ def unbroadcast(array: Any, shape: tuple[int, ...]) -> Any:
     return quiet(xp.add.reduce, array, axes, out=...).reshape(shape)
 
 
-def cast(array: Any, kind: Any) -> Any:
+def cast(array: Array, kind: Any) -> Any:
     """A gradient in its input's dtype (the real part, for a real input)."""
     if array.dtype.kind == "c" and kind.kind != "c":
         array = array.real
     return quiet(array.astype, kind)
 
 
-def finish(gradient: Tensor, shape: tuple[int, ...], kind: Any) -> Tensor:
+def finish(gradient: Tensor, shape: tuple[int, ...], kind: object) -> Tensor:
     """The same two steps on tensors, recorded."""
     if gradient.array.shape != shape:
         lead = gradient.array.ndim - len(shape)
@@ -109,7 +112,7 @@ def unpack_one(node: Node, position: int) -> Any:
     return revive(node, node.saved_sources[position], saved[position])
 
 
-def revive(node: Node, source: int, value: Any) -> Any:
+def revive(node: Node, source: int, value: object) -> Any:
     """One saved value as a tensor: the leaf itself, or a tensor with the same edge as the one that was
     saved."""
     if source == OUT:
@@ -127,7 +130,7 @@ def revive(node: Node, source: int, value: Any) -> Any:
     return _revive_input(node, position, value)
 
 
-def _revive_input(node: Node, position: int, value: Any) -> Any:
+def _revive_input(node: Node, position: int, value: object) -> Any:
     if type(value) is not MetaArray and not is_array(value):
         return value
     target = node.next[position]
@@ -156,7 +159,7 @@ def _with_edge(array: Any, node: Node, index: int) -> Tensor:
     return tensor
 
 
-def interpret(node: Node, grad: Any, graph: bool) -> tuple[Any, ...]:
+def interpret(node: Node, grad: object, graph: bool) -> tuple[Any, ...]:
     """Runs the rules of an op that takes lists of tensors, one gradient per tensor in order."""
     if node.saved is None:
         freed()
@@ -190,7 +193,7 @@ def interpret(node: Node, grad: Any, graph: bool) -> tuple[Any, ...]:
     return tuple(flat)
 
 
-def _any(need: Any) -> bool:
+def _any(need: object) -> bool:
     return any(need) if isinstance(need, tuple) else bool(need)
 
 

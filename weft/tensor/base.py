@@ -186,12 +186,12 @@ class Tensor(Methods):
         return self.cell
 
 
-def storage_root(array: Any) -> Any:
+def storage_root(array: Array) -> Any:
     """The array whose memory this one lies in: the last array of its chain of bases."""
     return DEVICES.get(type(array), HOST).base(array)
 
 
-def address(array: Any) -> int:
+def address(array: Array) -> int:
     return DEVICES.get(type(array), HOST).address(array)
 
 
@@ -200,7 +200,7 @@ class ParameterKind(type):
     `_is_param`).
     """
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         if type.__instancecheck__(cls, instance):
             return True
         return (
@@ -231,7 +231,7 @@ def wrap(array: Any, tracked: bool = False, kind: type[Tensor] = Tensor) -> Tens
     return tensor
 
 
-def fresh(array: Any) -> Tensor:
+def fresh(array: object) -> Tensor:
     """As `wrap`, for tensors made by the user's call: an inference tensor inside inference_mode."""
     tensor = wrap(array)
     mode = modes.current()

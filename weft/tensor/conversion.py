@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,10 @@ from weft.tensor.base import PLAIN, Tensor, fresh, method, public, wrap
 from weft.tensor.inplace import check_writable, dispatch_inplace
 from weft.tensor.meta import MetaArray
 from weft.tensor.views import check_overlap, overlaps_itself
+
+if TYPE_CHECKING:
+    from weft.core.device import Where
+
 
 ONE_ELEMENT = "only one element tensors can be converted to Python scalars"
 
@@ -122,7 +126,7 @@ def _no_such_to(args: tuple[Any, ...]) -> TypeError:
 
 
 def _caster(name: str, kind: dtype) -> Callable[..., Tensor]:
-    def cast_to(self: Tensor, memory_format: Any = None) -> Tensor:
+    def cast_to(self: Tensor, memory_format: memory_format | None = None) -> Tensor:
         if memory_format is None and self.array.dtype is kind.numpy:
             return self
         return converted(self, kind, self.device, False, memory_format)
@@ -143,7 +147,7 @@ for _name, _kind in CASTS.items():
     setattr(Tensor, _name, _caster(_name, _kind))
 
 
-def _cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+def _cpu(self: Tensor, memory_format: memory_format | None = None) -> Tensor:
     """The tensor on the CPU; itself if it is there already."""
     return converted(self, self.dtype, cpu, False, memory_format)
 
@@ -153,7 +157,9 @@ method(_cpu)
 
 
 @method
-def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+def cuda(
+    self: Tensor, device: Where = None, non_blocking: bool = False, memory_format: memory_format | None = None
+) -> Tensor:
     """The tensor on a GPU."""
     return converted(self, self.dtype, creation_device("cuda" if device is None else device))
 
@@ -249,7 +255,7 @@ def __reversed__(self: Tensor) -> Tensor:
 
 
 @method
-def __contains__(self: Tensor, element: Any) -> bool:
+def __contains__(self: Tensor, element: object) -> bool:
     if not isinstance(element, (Tensor, numbers.Number)):
         raise RuntimeError(
             f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {element.__class__}."
@@ -278,7 +284,7 @@ def _plainly_writable(target: Tensor, *sources: Any) -> bool:
 
 
 @method
-def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Any:
+def copy_(self: Tensor, src: Tensor | complex, non_blocking: bool = False) -> Any:
     """Writes the elements of `src`, broadcast and cast, over this tensor's."""
     if not isinstance(src, Tensor):
         if not isinstance(src, (numbers.Number, np.generic)):
@@ -309,7 +315,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Any:
 
 
 @method
-def fill_(self: Tensor, value: Any) -> Tensor:
+def fill_(self: Tensor, value: Tensor | complex) -> Tensor:
     """Sets every element to one value."""
     if not isinstance(value, Tensor):
         if not isinstance(value, (numbers.Number, np.generic)):

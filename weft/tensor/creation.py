@@ -30,6 +30,11 @@ from weft.tensor.interchange import alias_array, checked_array, from_dlpack, fro
 from weft.tensor.meta import meta_array
 from weft.tensor.views import attach_alias
 
+if TYPE_CHECKING:
+    from weft.core.device import Where
+    from weft.core.dtypes import dtype
+
+
 COPY_ADVICE = (
     "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
     "sourceTensor.detach().clone().requires_grad_(True), rather than {}(sourceTensor)."
@@ -41,7 +46,7 @@ class Data:
 
     __slots__ = ("shape", "leaves", "kinds")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.leaves: list[Any] = []
         self.kinds: set[type] = set()
         self.shape = _shape_of(value)
@@ -72,7 +77,7 @@ class Data:
             self._visit(item, depth + 1)
 
 
-def _is_sequence(value: Any) -> bool:
+def _is_sequence(value: object) -> bool:
     if isinstance(value, (list, tuple, range, np.ndarray)):
         return getattr(value, "ndim", 1) > 0
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
@@ -96,7 +101,7 @@ def _shape_of(value: Any) -> tuple[int, ...]:
         value = value[0]
 
 
-def _leaf_dtype(value: Any) -> dtypes.dtype:
+def _leaf_dtype(value: object) -> dtypes.dtype:
     """The dtype that one leaf asks for."""
     kind = getattr(value, "dtype", None)
     if isinstance(kind, dtypes.dtype):
@@ -135,7 +140,7 @@ def _infer(data: Data) -> dtypes.dtype:
     return result
 
 
-def _as_number(leaf: Any, whole: bool) -> Any:
+def _as_number(leaf: object, whole: bool) -> Any:
     if isinstance(leaf, Tensor):
         if leaf.array.size != 1:
             if whole:
@@ -251,7 +256,12 @@ def advise_copy(name: str) -> None:
 
 @public
 def tensor(
-    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+    data: Any,
+    *,
+    dtype: dtype | type | None = None,
+    device: Where = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """A tensor with a copy of `data`: numbers, nested sequences, an array or a tensor."""
     if isinstance(data, Tensor):
@@ -261,7 +271,7 @@ def tensor(
 
 
 @public
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def as_tensor(data: object, dtype: dtype | type | None = None, device: Where = None) -> Tensor:
     """`data` as a tensor, without a copy where it is a tensor or an array of the right dtype already."""
     if isinstance(data, Tensor):
         return data.to(device=device, dtype=dtype)
@@ -276,7 +286,12 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 @public
 def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+    obj: object,
+    *,
+    dtype: dtype | type | None = None,
+    device: Where = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """`obj` as a tensor: a copy where `copy` is True, shared memory where that can be otherwise."""
     kind = None if dtype is None else dtype_argument(dtype, "asarray")
@@ -299,7 +314,7 @@ def asarray(
     return require_gradient(made) if requires_grad and not made.tracked else made
 
 
-def _alias(obj: Any, kind: Any) -> Tensor | None:
+def _alias(obj: object, kind: object) -> Tensor | None:
     """A tensor on the object's memory, if it has memory that a tensor can lie on."""
     if isinstance(obj, Tensor):
         return obj

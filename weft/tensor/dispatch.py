@@ -9,7 +9,7 @@ nowhere else.
 from __future__ import annotations
 
 import numbers
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -44,6 +44,12 @@ from weft.tensor.storage import rearrange
 from weft.tensor.tape import INFERENCE, complex_class, next_sequence
 from weft.tensor.views import check_overlap, make_view, refresh, refuse_overlap
 from weft.tensor.wrapper import Wrapper, highest, mapping
+
+if TYPE_CHECKING:
+    from weft.core.arrays import Array
+    from weft.core.modes import State
+    from weft.tensor.tape import Node
+
 
 ndarray = np.ndarray
 
@@ -211,7 +217,7 @@ def dtypes_key(tensors: list[Tensor]) -> Any:
 
 
 def finish_call(
-    op: Op, bound: tuple[Any, ...], tensors: list[Tensor], arrays: Any, mode: Any, grad: bool
+    op: Op, bound: tuple[Any, ...], tensors: list[Tensor], arrays: object, mode: State, grad: bool
 ) -> Any:
     """Wraps the arrays and records the call where a gradient can flow."""
     tracked = grad and any(t.tracked for t in tensors)
@@ -268,7 +274,7 @@ def plain_numbers(op: Op, bound: tuple[Any, ...]) -> tuple[Any, ...]:
     return bound if changed is None else tuple(changed)
 
 
-def plain_number(value: Any) -> Any:
+def plain_number(value: object) -> Any:
     """NumPy's numbers and those of subclasses as numbers of Python's, anything else as it is."""
     if isinstance(value, Symbolic):
         return value
@@ -278,7 +284,7 @@ def plain_number(value: Any) -> Any:
     return next((kind(value) for kind in kinds if isinstance(value, kind)), value)
 
 
-def named(op: Op, results: Any) -> Any:
+def named(op: Op, results: object) -> Any:
     """Tuple results under PyTorch's field names, where it has them."""
     return op.returns(*results) if op.returns is not None and type(results) is tuple else results
 
@@ -298,7 +304,7 @@ def gather(op: Op, bound: tuple[Any, ...]) -> list[Tensor]:
     return found
 
 
-def _gather_list(op: Op, position: int, values: Any) -> list[Tensor]:
+def _gather_list(op: Op, position: int, values: object) -> list[Tensor]:
     if not isinstance(values, (tuple, list)):
         name = op.signature.names[position]
         raise TypeError(
@@ -313,7 +319,7 @@ def _gather_list(op: Op, position: int, values: Any) -> list[Tensor]:
     return list(values)
 
 
-def _check_single(op: Op, position: int, annotation: str, value: Any) -> bool:
+def _check_single(op: Op, position: int, annotation: str, value: object) -> bool:
     """Refuses what cannot stand for a tensor here; True for an object whose class may take the call over."""
     if annotation in (OPTIONAL, OPTIONAL_OPERAND) and value is None:
         return False
@@ -326,7 +332,7 @@ def _check_single(op: Op, position: int, annotation: str, value: Any) -> bool:
     raise TypeError(f"{op.name}(): argument '{name}' (position {position + 1}) must be Tensor, not {label}")
 
 
-def typed(value: Any) -> Any:
+def typed(value: object) -> Any:
     """Tensors become their types, in the way type rules want their arguments."""
     if isinstance(value, Tensor):
         array = value.array
@@ -340,7 +346,7 @@ def typed(value: Any) -> Any:
     return value
 
 
-def untensored(value: Any) -> Any:
+def untensored(value: object) -> Any:
     """Tensors become their arrays."""
     if isinstance(value, Tensor):
         return value.array
@@ -359,13 +365,13 @@ def unwrap_indices(op: Op, bound: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
-def _asks_meta(types: Any) -> bool:
+def _asks_meta(types: object) -> bool:
     if isinstance(types, (tuple, list)):
         return any(_asks_meta(t) for t in types)
     return isinstance(types, TensorType) and types.device.type == "meta"
 
 
-def _is_hollow(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], mode: Any) -> bool:
+def _is_hollow(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], mode: State) -> bool:
     """Whether a call gives types only: some argument has no elements, or a recorder is active and the op
     makes a tensor. (A creation op makes real tensors like those of the meta device, where told to.)
     """
@@ -416,7 +422,7 @@ def _strided_result(type_: TensorType, stride: Any) -> MetaArray:
     return MetaArray(type_.shape, kind, [step * kind.itemsize for step in stride], type_.device, True)
 
 
-def _is_row_major(array: Any) -> bool:
+def _is_row_major(array: Array) -> bool:
     return (array.exact and array.is_contiguous) if type(array) is MetaArray else array.flags.c_contiguous
 
 
@@ -426,7 +432,7 @@ def _meta_result(types: Any, where: Any, exact: bool) -> Any:
     return meta_array(types, where, exact)
 
 
-def record(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], results: Any, mode: Any) -> None:
+def record(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], results: Any, mode: State) -> None:
     """Puts a node behind the results. The layout is that of Note [Node layout] in `weft.tensor.tape`."""
     single = not isinstance(results, (tuple, list))
     outputs: list[Tensor] = [results] if single else list(results)
@@ -444,7 +450,7 @@ def involves_complex(inputs: list[Any], outputs: list[Tensor]) -> bool:
 
 
 def build_node(
-    op: Op, bound: tuple[Any, ...], out: Any, outputs: list[Tensor], mode: Any, keep_self: Any = None
+    op: Op, bound: tuple[Any, ...], out: Any, outputs: list[Tensor], mode: State, keep_self: object = None
 ) -> Any:
     """A node for this call. `out` is the single output's array; `keep_self` replaces the first argument
     when saved.
@@ -489,7 +495,7 @@ def flat_inputs(plan: Plan, bound: tuple[Any, ...]) -> list[Any]:
 
 
 def _save(
-    node: Any, plan: Plan, bound: tuple[Any, ...], out: Any, outputs: list[Tensor], keep_self: Any
+    node: Node, plan: Plan, bound: tuple[Any, ...], out: object, outputs: list[Tensor], keep_self: object
 ) -> None:
     slots = sorted((*plan.tensor_slots, *plan.list_slots))
     needs = tuple(
@@ -522,7 +528,7 @@ def _save(
     node.versions = tuple(versions) if versions else None
 
 
-def watch_indices(op: Op, bound: tuple[Any, ...], node: Any) -> None:
+def watch_indices(op: Op, bound: tuple[Any, ...], node: Node) -> None:
     """Index tensors travel as arrays, but writing to one before backward is as wrong as for any saved
     tensor.
     """
@@ -623,7 +629,7 @@ def _adopt_options(op: Op, bound: tuple[Any, ...], target: Tensor) -> tuple[Any,
     return tuple(options.get(name, value) for name, value in given.items())
 
 
-def store(target: Tensor, array: Any, silent: bool = False, constant: bool = False) -> None:
+def store(target: Tensor, array: Array, silent: bool = False, constant: bool = False) -> None:
     """Copies a result into an `out=` tensor, resizing it if its shape is another's (`silent`: as creation
     ops do). Elements of one value (`constant`) may share memory.
     """

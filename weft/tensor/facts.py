@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +35,14 @@ PUBLIC.update(
 )  # fmt: skip
 
 
-def _checked(value: Any, name: str) -> Tensor:
+def _checked(value: object, name: str) -> Tensor:
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(value).__name__}")
     return value
 
 
 @public
-def is_tensor(obj: Any) -> bool:
+def is_tensor(obj: object) -> bool:
     """Whether the object is a tensor."""
     return isinstance(obj, Tensor)
 
@@ -53,14 +54,14 @@ CHECK_FAILED = (
 
 
 @public
-def _check(cond: Any, message: Any = None) -> None:
+def _check(cond: object, message: Any = None) -> None:
     """Raises RuntimeError with the text that `message()` gives where the condition is not true."""
     if not cond:
         raise RuntimeError(CHECK_FAILED if message is None else message())
 
 
 @public
-def _assert(condition: Any, message: Any) -> None:
+def _assert(condition: object, message: object) -> None:
     """As the statement `assert`, as a function."""
     if not condition:
         raise AssertionError(message)
@@ -78,7 +79,7 @@ def sym_min(a: Any, b: Any) -> Any:
 
 
 @public
-def sym_not(a: Any) -> bool:
+def sym_not(a: object) -> bool:
     return not a
 
 
@@ -98,7 +99,7 @@ def sym_sum(args: Any) -> Any:
 
 
 @public
-def sym_ite(b: Any, t: Any, f: Any) -> Any:
+def sym_ite(b: object, t: object, f: object) -> Any:
     """`t` where the condition holds, else `f`."""
     return t if b else f
 
@@ -153,7 +154,7 @@ def get_device(input: Tensor) -> int:
 
 
 @public
-def result_type(tensor1: Any, tensor2: Any) -> dtype:
+def result_type(tensor1: object, tensor2: object) -> dtype:
     """The dtype in which an op of these two operands (tensors or numbers) is computed."""
     for position, value in enumerate((tensor1, tensor2)):
         if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)):
@@ -202,7 +203,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
     return Size(result)
 
 
-def _check_dtypes(name: str, **kinds: Any) -> None:
+def _check_dtypes(name: str, **kinds: object) -> None:
     for position, (label, kind) in enumerate(kinds.items()):
         if not isinstance(kind, dtype) and kind not in (bool, int, float, complex):
             raise TypeError(
@@ -233,7 +234,7 @@ def set_default_tensor_type(t: Any) -> None:
 
 
 @method
-def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
+def is_contiguous(self: Tensor, memory_format: memory_format | None = None) -> bool:
     """Whether the elements lie in memory in this order (row-major unless another is named)."""
     if memory_format is None and type(self.array) in DEVICES:
         return bool(self.array.flags.c_contiguous)
@@ -244,7 +245,7 @@ def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
 
 
 @method
-def dim_order(self: Tensor, ambiguity_check: Any = False) -> tuple[int, ...]:
+def dim_order(self: Tensor, ambiguity_check: bool | Sequence[memory_format] = False) -> tuple[int, ...]:
     """Dimensions from the outermost in memory to the innermost."""
     strides = self.stride()
     return tuple(sorted(range(self.ndim), key=lambda d: (-strides[d], d)))
@@ -300,7 +301,7 @@ for _name in ("resolve_conj", "resolve_neg"):
 
 
 @method
-def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+def to_dense(self: Tensor, dtype: dtype | type | None = None, *, masked_grad: bool | None = None) -> Tensor:
     """The tensor itself: every tensor is dense."""
     return self if dtype is None else self.to(dtype)
 

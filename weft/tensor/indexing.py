@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -79,6 +79,10 @@ from weft.tensor.views import (
     repeats,
 )
 from weft.tensor.wrapper import Wrapper
+
+if TYPE_CHECKING:
+    from weft.core.arrays import Array
+
 
 ndarray = np.ndarray
 new = object.__new__
@@ -165,7 +169,7 @@ def _basic_op(key: tuple[Any, ...]) -> Op | None:
 
 
 def _viewed(
-    parent: Tensor, array: Any, op: Op, params: tuple[Any, ...], node_class: Any, mode: bool
+    parent: Tensor, array: Array, op: Op, params: tuple[Any, ...], node_class: Any, mode: bool
 ) -> Tensor:
     """The view on this array, recorded: what the dispatcher does for a plain tensor, in a straight line."""
     tensor = new(Tensor)
@@ -221,7 +225,7 @@ def _picked(self: Tensor, key: Tensor, mode: bool) -> Tensor:
     return found
 
 
-def _general(self: Tensor, key: Any) -> Tensor:
+def _general(self: Tensor, key: object) -> Tensor:
     if type(self) in PLAIN and has_override_inside(key):
         handled, result = intercept_call(Tensor.__getitem__, (self, key), {})
         if handled:
@@ -235,7 +239,7 @@ def _general(self: Tensor, key: Any) -> Tensor:
     return found
 
 
-def split_key(self: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
+def split_key(self: Tensor, key: object) -> tuple[Tensor, list[Any]]:
     """The view that the basic part of a key names (the tensor itself if it names everything), and the index
     tensors along its dimensions, None where there is none. See Note [Indexing]."""
     items = _as_items(key)
@@ -279,7 +283,7 @@ def split_key(self: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
     return op(self, tuple(basic)), tensors
 
 
-def _beside(self: Tensor, item: Any) -> Any:
+def _beside(self: Tensor, item: object) -> Any:
     """An index tensor on the tensor's device: lists and arrays of NumPy's may index any."""
     if not isinstance(item, Tensor) or type(item.array) is not ndarray:
         return item
@@ -299,7 +303,7 @@ def _too_many(self: Tensor, items: list[Any], rank: int) -> str:
     return f"too many indices for tensor of dimension {rank}"
 
 
-def _width(item: Any) -> int:
+def _width(item: object) -> int:
     """How many dimensions an item of a key uses up."""
     if item is None or item is ...:
         return 0
@@ -318,7 +322,7 @@ def _as_items(key: Any) -> list[Any]:
     return [_as_item(key)]
 
 
-def _means_tuple(key: Any) -> bool:
+def _means_tuple(key: object) -> bool:
     """PyTorch's heuristic: a short list that holds slices, None, tensors or lists stands for a tuple."""
     if not isinstance(key, Sequence) or isinstance(key, (range, str)) or len(key) >= 32:
         return False
@@ -411,7 +415,7 @@ def integer_indices(view: Tensor, items: list[Any]) -> tuple[list[Tensor], tuple
 
 # -- writing -------------------------------------------------------------------------------------------------
 @method
-def __setitem__(self: Tensor, key: Any, value: Any) -> None:
+def __setitem__(self: Tensor, key: object, value: Any) -> None:
     if _is_plain(self):
         kind = type(value)
         tensor = (
@@ -447,13 +451,13 @@ def _plain_key(key: Any) -> Any:
     return None
 
 
-def _is_index(array: Any) -> bool:
+def _is_index(array: Array) -> bool:
     """int32, int64 or bool: what indexes alike in NumPy and PyTorch."""
     kind = array.dtype.kind
     return bool(kind == "b" or (kind == "i" and array.dtype.itemsize >= 4))
 
 
-def _store(array: Any, key: Any, value: Any) -> None:
+def _store(array: Array, key: object, value: object) -> None:
     kind = array.dtype.kind
     if type(value) is float:
         if kind != "f" or array.dtype.itemsize < 4 or not -3.4e38 < value < 3.4e38:
@@ -477,7 +481,7 @@ def _is_plain(tensor: Tensor) -> bool:
     return tensor.cell is not INFERENCE and type(tensor) in PLAIN
 
 
-def has_override_inside(*values: Any) -> bool:
+def has_override_inside(*values: object) -> bool:
     """Whether a key (or value) holds a tensor whose class takes calls over."""
     for value in values:
         for item in value if type(value) is tuple else (value,):
@@ -486,7 +490,7 @@ def has_override_inside(*values: Any) -> bool:
     return False
 
 
-def _set_general(self: Tensor, key: Any, value: Any) -> None:
+def _set_general(self: Tensor, key: object, value: Any) -> None:
     if type(self) in PLAIN and has_override_inside(key, value):
         handled, _ = intercept_call(Tensor.__setitem__, (self, key, value), {})
         if handled:
@@ -511,7 +515,8 @@ def _set_general(self: Tensor, key: Any, value: Any) -> None:
         if not items and not infinite:
             if repeats(view.array):
                 refuse_overlap(view.array)  # `fill_` does not
-            view.fill_(value)
+            scalar: Any = value
+            view.fill_(scalar)
             return
         cast = quiet(np.asarray(value).astype, self.array.dtype)
         value = wrap(transfer(cast, device_of(self.array)))
@@ -562,19 +567,19 @@ def _put(view: Tensor, items: list[Any], value: Tensor, ones: int) -> None:
 
 
 @method
-def __delitem__(self: Tensor, key: Any) -> None:
+def __delitem__(self: Tensor, key: object) -> None:
     raise TypeError("Tensor does not support deleting items")
 
 
 # -- methods whose order of arguments is not the function's --------------------------------------------------
 @method
-def where(self: Tensor, condition: Any, other: Any) -> Tensor:
+def where(self: Tensor, condition: Tensor, other: Tensor | complex) -> Tensor:
     found: Tensor = where_op(condition, self, other)
     return found
 
 
 @method
-def split(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def split(self: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     found: tuple[Tensor, ...] = split_op(self, split_size, dim)
     return found
 
@@ -641,11 +646,11 @@ def _batched_hermitian(self: Tensor) -> Tensor:
     return found
 
 
-def _set_real(self: Tensor, value: Any) -> None:
+def _set_real(self: Tensor, value: object) -> None:
     real_op(self).copy_(value)
 
 
-def _set_imag(self: Tensor, value: Any) -> None:
+def _set_imag(self: Tensor, value: object) -> None:
     imag_op(self).copy_(value)
 
 
@@ -661,7 +666,7 @@ for _name, _property in {
 
 
 # -- in-place forms that change strides, not elements --------------------------------------------------------
-def _restrided(target: Tensor, op: Op, *args: Any) -> Tensor:
+def _restrided(target: Tensor, op: Op, *args: object) -> Tensor:
     """Makes the tensor its own view: same memory and identity, other sizes and strides."""
     if isinstance(target, Wrapper):
         return target.become(op, args)
@@ -702,7 +707,7 @@ def swapdims_(self: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 @method
-def squeeze_(self: Tensor, dim: Any = None) -> Tensor:
+def squeeze_(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     return _restrided(self, ops.squeeze, dim)
 
 
@@ -713,12 +718,14 @@ def unsqueeze_(self: Tensor, dim: int) -> Tensor:
 
 @public
 @method
-def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided_(
+    input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
     return _restrided(input, ops.as_strided, size, stride, storage_offset)
 
 
 @method
-def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+def fill_diagonal_(self: Tensor, fill_value: complex, wrap: bool = False) -> Tensor:
     """Sets the elements whose indices are all equal; with `wrap`, a tall matrix starts anew below each
     block."""
     shape, rank = self.array.shape, self.array.ndim

@@ -7,7 +7,7 @@ memory, bumps its version, and moves its history (through its base, if it is a v
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft.tensor.overrides as overrides
 from weft.core import modes
@@ -43,6 +43,11 @@ from weft.tensor.views import (
     repeats,
 )
 from weft.tensor.wrapper import LevelEntry, highest, mapping
+
+if TYPE_CHECKING:
+    from weft.core.arrays import Array
+    from weft.core.modes import State
+    from weft.tensor.tape import Node
 
 
 @cache
@@ -154,7 +159,7 @@ def overwrite(op: Op, raw: tuple[Any, ...], target: Tensor) -> None:
     target.bump()
 
 
-def put_where(array: Any, values: Any, where: Any) -> None:
+def put_where(array: Array, values: Any, where: Array | bool) -> None:
     """Writes values to memory that overlaps itself; raises where a place would be given different ones."""
     xp = namespace(array)
     scratch = xp.zeros_like(memory_of(array))
@@ -166,13 +171,13 @@ def put_where(array: Any, values: Any, where: Any) -> None:
     quiet(xp.copyto, array, values, casting="unsafe", where=where)
 
 
-def memory_of(array: Any) -> Any:
+def memory_of(array: Array) -> Any:
     """The span of memory that an array without negative strides lies in, as a vector."""
     reach = sum(step * (size - 1) for step, size in zip(array.strides, array.shape, strict=True))
     return restride(array, (reach // array.itemsize + 1,), (array.itemsize,))
 
 
-def warn_of_repeats(op: Op, array: Any) -> None:
+def warn_of_repeats(op: Op, array: Array) -> None:
     """PyTorch's warning before a write to repeated dimensions that it means to refuse one day."""
     if op.placing is not None and op.placing.deprecated is not None and repeats(array):
         method, example = op.placing.deprecated
@@ -218,7 +223,7 @@ def types_of_write(op: Op, target: Tensor, types: tuple[Any, ...]) -> Any:
         raise
 
 
-def node_of_write(op: Op, bound: tuple[Any, ...], target: Tensor, mode: Any) -> Any:
+def node_of_write(op: Op, bound: tuple[Any, ...], target: Tensor, mode: State) -> Any:
     """The node of an in-place call that is about to write: inputs are noted at the version they have now."""
     plan = plan_of(op)
     needs = tuple(isinstance(v, Tensor) and v.tracked for v in flat_inputs(plan, bound))
@@ -267,14 +272,14 @@ def assign(target: Tensor, value: Tensor) -> Tensor:
     return target
 
 
-def write(target: Tensor, result: Any) -> None:
+def write(target: Tensor, result: object) -> None:
     """Stores a result into the tensor's memory and bumps its version."""
     if result is not target.array and type(target.array) is not MetaArray:
         quiet(namespace(target.array).copyto, target.array, result, casting="unsafe")
     target.bump()
 
 
-def set_history(target: Tensor, node: Any, index: int = 0) -> None:
+def set_history(target: Tensor, node: Node, index: int = 0) -> None:
     """The tensor was overwritten by the op behind `node`."""
     if target.origin is None:
         _move(target, node, index)
@@ -284,7 +289,7 @@ def set_history(target: Tensor, node: Any, index: int = 0) -> None:
     scatter_history(target, written)
 
 
-def _move(tensor: Tensor, node: Any, index: int) -> None:
+def _move(tensor: Tensor, node: Node, index: int) -> None:
     before = tensor.node, tensor.index
     tensor.node, tensor.index, tensor.tracked = node, index, True
     if tensor.hooks is not None:

@@ -8,7 +8,7 @@ tensors, byte orders).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -20,6 +20,11 @@ from weft.core.modes import grad_enabled
 from weft.core.naming import named
 from weft.core.warn import warn_at_level
 from weft.tensor.base import PUBLIC, Tensor, fresh, method, public, storage_root
+
+if TYPE_CHECKING:
+    from weft.core.arrays import Array
+    from weft.core.device import Where
+
 
 _SUPPORTED = "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool"
 _READ_ONLY = (
@@ -58,7 +63,7 @@ def is_lent(root: Any) -> bool:
     return isinstance(root.base, Owner) or _LENT.get(id(root)) is root
 
 
-def adopt(array: Any) -> Any:
+def adopt(array: Array) -> Any:
     """An array on the same memory whose chain of bases ends there: what a tensor made from it counts as its
     storage.
     """
@@ -101,7 +106,7 @@ def checked_array(array: Any) -> Any:
     return array if array.dtype is kind.numpy else array.view(kind.numpy)
 
 
-def alias_array(array: Any) -> Tensor:
+def alias_array(array: Array) -> Tensor:
     """A tensor on the memory of a NumPy array."""
     array = checked_array(array)
     if not array.flags.writeable:
@@ -110,7 +115,7 @@ def alias_array(array: Any) -> Tensor:
 
 
 @public
-def from_numpy(ndarray: Any) -> Tensor:
+def from_numpy(ndarray: object) -> Tensor:
     """A tensor that shares the array's memory."""
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {argument_name(type(ndarray))})")
@@ -146,7 +151,7 @@ def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
 
 
 @method
-def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+def __array_wrap__(self: Tensor, array: Array, context: object = None, return_scalar: bool = False) -> Any:
     """What a NumPy function computed from tensors comes back as a tensor."""
     return from_numpy(np.asarray(array))
 
@@ -156,7 +161,7 @@ def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar:
 def __dlpack__(
     self: Tensor,
     *,
-    stream: Any = None,
+    stream: object = None,
     max_version: Any = None,
     dl_device: Any = None,
     copy: bool | None = None,
@@ -184,10 +189,10 @@ class Capsule:
 
     __slots__ = ("capsule",)
 
-    def __init__(self, capsule: Any) -> None:
+    def __init__(self, capsule: object) -> None:
         self.capsule = capsule
 
-    def __dlpack__(self, **_options: Any) -> Any:
+    def __dlpack__(self, **_options: object) -> Any:
         return self.capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -195,7 +200,7 @@ class Capsule:
 
 
 @public
-def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(ext_tensor: object, *, device: Where = None, copy: bool | None = None) -> Tensor:
     """A tensor on the memory of another library's array (or of a DLPack capsule)."""
     if isinstance(ext_tensor, Tensor) and ext_tensor.tracked:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")

@@ -5,7 +5,7 @@ Takes what PyTorch's legacy constructors take (sizes, data or a tensor), gives t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
 from weft.core.device import cpu, device
@@ -20,6 +20,9 @@ from weft.tensor.conversion import converted
 from weft.tensor.creation import advise_copy, build
 from weft.tensor.views import attach_alias
 
+if TYPE_CHECKING:
+    from weft.core.device import Where
+
 
 class LegacyType:
     """Calls make tensors of one dtype, and `isinstance` asks for that dtype."""
@@ -28,12 +31,12 @@ class LegacyType:
         self.dtype = kind
         self.__name__ = self.__qualname__ = f"{kind.scalar_name}Tensor"
 
-    def __call__(self, *args: Any, device: Any = None) -> Tensor:
+    def __call__(self, *args: object, device: Where = None) -> Tensor:
         if len(args) == 1 and isinstance(args[0], Tensor) and args[0].dtype is not self.dtype:
             raise TypeError(f"expected a tensor of {self.dtype.name} (got {args[0].dtype.name})")
         return construct(self.dtype, args, device)
 
-    def __instancecheck__(self, instance: Any) -> bool:
+    def __instancecheck__(self, instance: object) -> bool:
         return isinstance(instance, Tensor) and instance.dtype is self.dtype and not instance.is_meta
 
     def __repr__(self) -> str:
@@ -43,7 +46,7 @@ class LegacyType:
         return LegacyType, (self.dtype,)
 
 
-def construct(kind: dtype, args: tuple[Any, ...], where: Any) -> Tensor:
+def construct(kind: dtype, args: tuple[Any, ...], where: Where) -> Tensor:
     """A tensor of sizes (unset), of data, or on another tensor's memory."""
     if len(args) == 1 and not isinstance(args[0], int):
         data = args[0]
@@ -63,7 +66,12 @@ for _kind in dtypes.ALL:
 
 @public
 def scalar_tensor(
-    s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **_options: Any
+    s: object,
+    *,
+    dtype: dtype | type | None = None,
+    device: Where = None,
+    requires_grad: bool = False,
+    **_options: object,
 ) -> Tensor:
     """A zero-dim tensor of one number, of the default dtype unless another is named."""
     kind = dtypes.get_default_dtype() if dtype is None else dtype
@@ -72,7 +80,7 @@ def scalar_tensor(
 
 
 @method
-def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+def new(self: Tensor, *args: object, device: Where = None) -> Tensor:
     """A tensor of this one's dtype from sizes, data or another tensor."""
     return construct(self.dtype, args, self.device if device is None else device)
 
@@ -80,10 +88,10 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
 @method
 def new_tensor(
     self: Tensor,
-    data: Any,
+    data: object,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: dtype | type | None = None,
+    device: Where = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
@@ -96,7 +104,9 @@ def new_tensor(
     return made.requires_grad_() if requires_grad else made
 
 
-def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+def _type(
+    self: Tensor, dtype: dtype | type | str | None = None, non_blocking: bool = False, **kwargs: object
+) -> Any:
     """The name of the tensor's type, such as `weft.FloatTensor`; or the tensor as another type."""
     if dtype is None:
         return type_name(self.dtype, self.device)
@@ -125,6 +135,6 @@ def type_name(kind: dtype, where: device = cpu, namespace: str | None = None) ->
 
 
 @public
-def typename(value: Any) -> str:
+def typename(value: object) -> str:
     """What errors call a value: `weft.FloatTensor`, `int`, `weft.nn.modules.linear.Linear`."""
     return type_name(value.dtype) if isinstance(value, Tensor) else qualified_name(type(value))

@@ -25,16 +25,20 @@ from weft.core.symbolic import Symbolic, any_symbolic
 from weft.core.types import TensorType
 from weft.ops.outline import KERNELS, Outline
 
+if TYPE_CHECKING:
+    from weft.core.modes import State
+
+
 FAKE = "fake"
 """The name of the entry in `Modes.extra` while a recorder is active: new tensors are fakes too."""
 
 
-def faking(mode: Any) -> bool:
+def faking(mode: State) -> bool:
     """Whether a recorder is active, given the present modes."""
     return type(mode) is not bool and any(name == FAKE for name, _ in mode.extra)
 
 
-def recorder_of(mode: Any) -> Any:
+def recorder_of(mode: State) -> Any:
     """The recorder that is active, given the present modes; None if there is none."""
     return None if type(mode) is bool else next((value for name, value in mode.extra if name == FAKE), None)
 
@@ -204,7 +208,7 @@ def outlined(kernel: Callable[..., Any], array: MetaArray, args: tuple[Any, ...]
         return kernel(_hollow(MetaArray(shape, array.dtype, strides)), *args)
 
 
-def _symbolic(value: Any) -> bool:
+def _symbolic(value: object) -> bool:
     """Whether an argument is, or holds, a symbolic number."""
     if type(value) is slice:
         return any_symbolic((value.start, value.stop, value.step))

@@ -6,12 +6,15 @@ more of this call: which arguments were numbers, whether a dim was given.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.interrupts import let_through
 
+if TYPE_CHECKING:
+    from weft.tensor.tape import Node
 
-def labelled(result: Any, name: str) -> Any:
+
+def labelled(result: object, name: str) -> Any:
     """The result of a composite op, whose last node is called as PyTorch calls its one node."""
     node = getattr(result, "node", None)
     if node is not None:
@@ -19,7 +22,7 @@ def labelled(result: Any, name: str) -> Any:
     return result
 
 
-def node_name(node: Any) -> str:
+def node_name(node: Node) -> str:
     """The name of a node, such as `SumBackward1`."""
     label: str | None = getattr(node, "__dict__", {}).get("label")
     if label is not None:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from weft.core.naming import named
 from weft.core.warn import warn
 from weft.ops.record import ops
 from weft.tensor.base import PUBLIC, Tensor, method, public
 from weft.tensor.faces import FUNCTIONS
+
+if TYPE_CHECKING:
+    from weft.core.types import memory_format
+
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -34,7 +38,7 @@ LOSSES = {
 
 
 def _loss(name: str, before: tuple[str, ...]) -> Callable[..., Any]:
-    def loss(*args: Any, **kwargs: Any) -> Any:
+    def loss(*args: object, **kwargs: object) -> Any:
         given = dict(zip(before, args))
         if len(args) > len(before):
             given["reduction"] = args[len(before)]
@@ -73,13 +77,13 @@ def detach_copy(input: Tensor) -> Tensor:
 
 
 @public
-def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
     """Gives the tensor the sizes of another."""
     return input.resize_as_(the_template, memory_format)
 
 
 @method
-def resize(self: Tensor, *sizes: Any) -> Tensor:
+def resize(self: Tensor, *sizes: object) -> Tensor:
     """`resize_`, which is what to call instead."""
     warn("non-inplace resize is deprecated")
     return self.clone().resize_(*sizes)
@@ -93,7 +97,7 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
 
 
 @method
-def reinforce(self: Tensor, reward: Any) -> NoReturn:
+def reinforce(self: Tensor, reward: object) -> NoReturn:
     """Was taken away."""
     raise RuntimeError(
         "reinforce() was removed.\nUse torch.distributions instead.\n"
@@ -102,7 +106,7 @@ def reinforce(self: Tensor, reward: Any) -> NoReturn:
 
 
 @public
-def range(start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, **options: Any) -> Any:
+def range(start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, **options: object) -> Any:
     """Numbers from `start` to `end`, which is among them; `arange` is what to call instead."""
     warn(
         named(
@@ -154,7 +158,7 @@ GONE = {
 
 
 def _gone(name: str, text: str) -> Callable[..., NoReturn]:
-    def function(input: Any, *_args: Any, **_kwargs: Any) -> NoReturn:
+    def function(input: object, *_args: object, **_kwargs: object) -> NoReturn:
         raise RuntimeError(named(REMOVED + text).rstrip())
 
     function.__name__ = function.__qualname__ = name

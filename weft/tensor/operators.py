@@ -74,12 +74,12 @@ INPLACE = {
 UNARY = {"__neg__": "neg", "__pos__": "positive", "__abs__": "abs"}
 
 
-def is_operand(value: Any) -> bool:
+def is_operand(value: object) -> bool:
     """Whether an operator may hand this value to its op: a tensor, a number, or what overrides functions."""
     return isinstance(value, (Tensor, numbers.Number, np.generic)) or has_override(value)
 
 
-def is_tensor_operand(value: Any) -> bool:
+def is_tensor_operand(value: object) -> bool:
     """The same for ops that take no numbers, such as matmul."""
     return isinstance(value, Tensor) or has_override(value)
 
@@ -136,7 +136,7 @@ def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return function
 
 
-def _divide_into(self: Tensor, other: Any) -> Any:
+def _divide_into(self: Tensor, other: object) -> Any:
     """`other / self`, as PyTorch computes it."""
     if isinstance(other, np.ndarray):
         other = wrap(other)

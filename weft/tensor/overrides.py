@@ -18,7 +18,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from functools import wraps
 from types import FunctionType
-from typing import Any, Final, ParamSpec
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 from weft.core.modes import current, enter, enter_functions, leave, modes
 from weft.core.warn import warn_at_level
@@ -26,6 +26,10 @@ from weft.ops.record import Op
 from weft.ops.signature import MISSING, TENSORS
 from weft.tensor.base import PLAIN, Parameter, Tensor, new
 from weft.tensor.tape import INFERENCE
+
+if TYPE_CHECKING:
+    from weft.core.modes import State
+
 
 Arguments = ParamSpec("Arguments")
 SIMPLE = (type(None), bool, int, float, str)
@@ -42,7 +46,7 @@ def disabled_torch_function(
         leave(token)
 
 
-def has_override(value: Any) -> bool:
+def has_override(value: object) -> bool:
     """Whether this argument's class defines a `__torch_function__` that counts."""
     kind = type(value)
     return (
@@ -156,13 +160,13 @@ def call_form(op: Op, bound: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str
     return tuple(positional), keywords
 
 
-def _same(value: Any, default: Any) -> bool:
+def _same(value: object, default: object) -> bool:
     return value is default or (
         type(value) is type(default) and type(value) in SIMPLE and bool(value == default)
     )
 
 
-def intercept(op: Op, bound: tuple[Any, ...], tensors: list[Any], mode: Any) -> tuple[bool, Any]:
+def intercept(op: Op, bound: tuple[Any, ...], tensors: list[Any], mode: State) -> tuple[bool, Any]:
     """Offers the call of an op to modes and argument classes."""
     return intercept_function(op.face, op, bound, tensors, mode)
 
@@ -238,7 +242,7 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 
 def handle_torch_function(
-    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: object, **kwargs: object
 ) -> Any:
     """Hands a call of `public_api` to whoever overrides it; to be asked after `has_torch_function`."""
     mode = modes()
@@ -290,7 +294,7 @@ def default_torch_function(
         leave(token)
 
 
-def convert(result: Any, cls: type[Tensor], args: tuple[Any, ...] = ()) -> Any:
+def convert(result: object, cls: type[Tensor], args: tuple[Any, ...] = ()) -> Any:
     """Plain tensors in a result take the subclass. A tensor made by the call itself is taken over with its
     history; one that exists beside it (an argument, a leaf) gets a view of the other class."""
     if cls is Tensor:

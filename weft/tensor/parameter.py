@@ -48,7 +48,7 @@ def _deepcopy(self: Parameter, memo: dict[int, Any]) -> Any:
     return copied
 
 
-def _reduce(self: Parameter, protocol: Any) -> Any:
+def _reduce(self: Parameter, protocol: object) -> Any:
     data = attach_alias(self)
     state = self.__dict__
     return rebuild_parameter, (data, self.tracked, dict(state)) if state else (data, self.tracked)

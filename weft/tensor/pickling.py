@@ -54,7 +54,7 @@ def _settled(tensor: Tensor) -> Tensor:
 
 
 @method
-def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
+def __reduce_ex__(self: Tensor, protocol: object) -> Any:
     _settled(self)
     hooks = getattr(self, "_backward_hooks", None)
     if hooks:

@@ -7,10 +7,14 @@ saved.
 from __future__ import annotations
 
 import dis
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.ops.record import Joint, Op
 from weft.tensor.tape import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 OUT = -1  # the source number of the op's own output
 
@@ -20,7 +24,7 @@ class RuleFacts:
 
     __slots__ = ("function", "saves", "types", "arity")
 
-    def __init__(self, function: Any, leading: int) -> None:
+    def __init__(self, function: Callable[..., Any], leading: int) -> None:
         self.function = function
         code = function.__code__
         names = code.co_varnames[: code.co_argcount]

@@ -82,7 +82,7 @@ class Column:
     width: int
     spell: Callable[[Any], str]
 
-    def text(self, value: Any) -> str:
+    def text(self, value: object) -> str:
         return self.spell(value).rjust(self.width)
 
 

@@ -22,7 +22,7 @@ class Generator(core.Generator):
         """Seed and offset as a tensor of bytes, for `set_state`."""
         return wrap(core.Generator.get_state(self))
 
-    def set_state(self, new_state: Any) -> Generator:
+    def set_state(self, new_state: object) -> Generator:
         """Goes to where the generator that gave this state stood."""
         core.Generator.set_state(self, state_array(new_state))
         return self
@@ -35,7 +35,7 @@ class Generator(core.Generator):
         return Generator, (self.device,), self.advance(0)
 
 
-def state_array(state: Any) -> Any:
+def state_array(state: object) -> Any:
     if not isinstance(state, Tensor):
         raise TypeError(named(f"expected a weft.ByteTensor, but got {type(state).__name__}"))
     return state.array

@@ -58,7 +58,7 @@ class PackedValues:
         return tuple(map(unpacked, self.values))
 
 
-def unpacked(value: Any) -> Any:
+def unpacked(value: object) -> Any:
     """A saved value with packed arrays unpacked."""
     if type(value) is Item:
         return value.array()
@@ -83,7 +83,7 @@ def pack_saved(node: Node, plan: Plan, bound: tuple[Any, ...], _outputs: list[Te
     node.versions = None
 
 
-def _packed(value: Any, original: Any, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> Any:
+def _packed(value: object, original: object, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> Any:
     if type(value) is tuple or type(value) is list:
         sources = original if isinstance(original, (tuple, list)) else (None,) * len(value)
         return type(value)(_packed(v, o, pack, unpack) for v, o in zip(value, sources))

@@ -46,7 +46,7 @@ MISSING: Final = inspect.Parameter.empty
 
 
 # -- from annotations --------------------------------------------------------------------------------------
-def type_word(annotation: Any) -> str:
+def type_word(annotation: object) -> str:
     """The schema's word for an annotation; empty where there is none."""
     try:
         if annotation in BASES:
@@ -131,7 +131,7 @@ def infer_schema(
     return text if op_name is None else f"{op_name}{text}"
 
 
-def _default_text(name: str, default: Any, refuse: Callable[[str], Any]) -> str:
+def _default_text(name: str, default: object, refuse: Callable[[str], Any]) -> str:
     if default is MISSING:
         return ""
     if default is None or isinstance(default, (bool, int, float)):
@@ -148,7 +148,7 @@ def _default_text(name: str, default: Any, refuse: Callable[[str], Any]) -> str:
     return ""
 
 
-def _returns_text(annotation: Any, refuse: Callable[[str], Any]) -> str:
+def _returns_text(annotation: object, refuse: Callable[[str], Any]) -> str:
     if annotation is MISSING:
         refuse("No return type annotation was provided. Please add one.")
     if annotation is None:
@@ -159,7 +159,7 @@ def _returns_text(annotation: Any, refuse: Callable[[str], Any]) -> str:
     return _return_word(annotation, refuse)
 
 
-def _return_word(annotation: Any, refuse: Callable[[str], Any]) -> str:
+def _return_word(annotation: object, refuse: Callable[[str], Any]) -> str:
     word = type_word(annotation)
     if word not in RETURNS:
         refuse(f"Return has unsupported type {annotation}. The valid types are: {VALID_RETURNS}.")
@@ -281,7 +281,7 @@ class Schema:
             )
         return tuple(values)
 
-    def _converted(self, position: int, argument: Argument, value: Any) -> Any:
+    def _converted(self, position: int, argument: Argument, value: object) -> Any:
         converted = convert(argument.kind, value)
         if converted is NotImplemented:
             raise RuntimeError(
@@ -313,7 +313,7 @@ def _split(text: str) -> list[str]:
 
 
 # -- values ------------------------------------------------------------------------------------------------
-def convert(kind: str, value: Any) -> Any:
+def convert(kind: str, value: object) -> Any:
     """The value as this kind of argument, or NotImplemented."""
     if kind.endswith("?"):
         return None if value is None else convert(kind[:-1], value)
@@ -334,7 +334,7 @@ def _as_number(kinds: tuple[type, ...], make: Callable[[Any], Any]) -> Callable[
     return converted
 
 
-def _as_device(value: Any) -> Any:
+def _as_device(value: object) -> Any:
     return value if isinstance(value, device) else device(value) if isinstance(value, str) else NotImplemented
 
 

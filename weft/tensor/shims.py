@@ -102,7 +102,7 @@ def equip(cls: type[Tensor]) -> None:
 
 def method_shim(plain: FunctionType) -> Callable[..., Any]:
     @wraps(plain)
-    def shim(*args: Any, **kwargs: Any) -> Any:
+    def shim(*args: object, **kwargs: object) -> Any:
         handled, result = intercept_call(plain, args, kwargs)
         return result if handled else plain(*args, **kwargs)
 
@@ -110,11 +110,11 @@ def method_shim(plain: FunctionType) -> Callable[..., Any]:
 
 
 def property_shim(plain: property) -> property:
-    def bind(function: Any, accessor: Any) -> Any:
+    def bind(function: object, accessor: Any) -> Any:
         if function is None:
             return None
 
-        def shim(*args: Any) -> Any:
+        def shim(*args: object) -> Any:
             handled, result = intercept_call(accessor, args, {})
             return result if handled else accessor(*args)
 

@@ -7,7 +7,7 @@ all a storage needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from gc import get_objects
 from sys import getrefcount
 from typing import Any
@@ -25,6 +25,10 @@ from weft.ops.options import strides_in
 from weft.tensor.base import PUBLIC, Tensor, address, method, public, storage_root
 from weft.tensor.interchange import adopt, is_lent
 from weft.tensor.meta import MetaArray, contiguous_strides
+
+if TYPE_CHECKING:
+    from weft.core.device import Where
+
 
 _KNOWN: WeakValueDictionary[int, UntypedStorage] = WeakValueDictionary()
 """Storages that somebody holds, by the id of their root array (which they keep alive)."""
@@ -144,7 +148,7 @@ class UntypedStorage:
     def share_memory_(self) -> UntypedStorage:
         return self
 
-    def is_pinned(self, device: Any = None) -> bool:
+    def is_pinned(self, device: Where = None) -> bool:
         return False
 
     def untyped(self) -> UntypedStorage:
@@ -160,7 +164,7 @@ class UntypedStorage:
             raise IndexError(f"index {place} out of range for storage of size {size}")
         return int(self.bytes[place])
 
-    def __setitem__(self, place: Any, value: int) -> None:
+    def __setitem__(self, place: object, value: int) -> None:
         self.bytes[place] = value
 
     def __iter__(self) -> Iterator[int]:
@@ -254,7 +258,7 @@ class TypedStorage:
     def __getitem__(self, place: int) -> Any:
         return self._elements()[place].item()
 
-    def __setitem__(self, place: Any, value: Any) -> None:
+    def __setitem__(self, place: object, value: object) -> None:
         self._elements()[place] = value
 
     def __iter__(self) -> Iterator[Any]:
@@ -278,7 +282,7 @@ PUBLIC.update(UntypedStorage=UntypedStorage, TypedStorage=TypedStorage)
 
 
 @public
-def is_storage(obj: Any) -> bool:
+def is_storage(obj: object) -> bool:
     """Whether the object is a storage."""
     return isinstance(obj, (UntypedStorage, TypedStorage))
 
@@ -345,7 +349,11 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 @method
 def set_(
-    self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
+    self: Tensor,
+    source: object = None,
+    storage_offset: int = 0,
+    size: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
 ) -> Tensor:
     """Makes this tensor a tensor on other memory: a tensor's, or a part of a storage."""
     if self.tracked:
@@ -401,7 +409,7 @@ def _is_shared(self: Tensor) -> bool:
     return False
 
 
-def _tensors_in(root: Any) -> list[Tensor]:
+def _tensors_in(root: object) -> list[Tensor]:
     """All tensors whose memory is this array's. Arrays do not know their views, so all objects are asked."""
     found = []
     for each in get_objects():
@@ -446,18 +454,18 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
 
 
 @method
-def resize_as_(self: Tensor, the_template: Tensor, memory_format: Any = None) -> Tensor:
+def resize_as_(self: Tensor, the_template: Tensor, memory_format: memory_format | None = None) -> Tensor:
     """Gives this tensor the other's shape."""
     return resize_(self, the_template.shape, memory_format=memory_format)
 
 
 @method
-def is_pinned(self: Tensor, device: Any = None) -> bool:
+def is_pinned(self: Tensor, device: Where = None) -> bool:
     return False
 
 
 @method
-def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+def pin_memory(self: Tensor, device: Where = None) -> Tensor:
     raise RuntimeError("Cannot access accelerator device when none is available.")
 
 

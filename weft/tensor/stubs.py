@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,10 @@ from weft.ops.signature import MISSING, OpParameter
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.faces import FUNCTIONS
 from weft.tensor.source import numpy_aliases
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = ("weft", "weft.nn.functional", "weft.fft", "weft.linalg", "weft.special")
@@ -312,7 +316,7 @@ def _results(op: Op) -> Iterator[tuple[tuple[Any, ...], Any]]:
         modes.leave(token)
 
 
-def _tensors(value: Any) -> Any:
+def _tensors(value: object) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return wrap(np.asarray(value))
     if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
@@ -320,7 +324,7 @@ def _tensors(value: Any) -> Any:
     return value
 
 
-def describe(op: Op, result: Any) -> str:
+def describe(op: Op, result: object) -> str:
     """The type of one result, in the words of stubs."""
     if isinstance(result, Tensor):
         return "Tensor"
@@ -339,7 +343,7 @@ def describe(op: Op, result: Any) -> str:
 
 
 # -- functions written by hand -----------------------------------------------------------------------------
-def annotation(writer: Writer, text: Any, function: Any) -> str:
+def annotation(writer: Writer, text: object, function: object) -> str:
     """An annotation from a source file, with each of its names imported from where it is defined."""
     if not isinstance(text, str):
         return writer.type("None" if text is None else "_Any")
@@ -351,7 +355,7 @@ def annotation(writer: Writer, text: Any, function: Any) -> str:
     return ast.unparse(tree)
 
 
-def home_of(value: Any) -> ModuleType | None:
+def home_of(value: object) -> ModuleType | None:
     """The module that defines a value; classes may present themselves as living in `weft` itself."""
     name = getattr(value, "__module__", None) or ""
     if name == "weft" and isinstance(value, type):
@@ -372,7 +376,9 @@ def _resolve(writer: Writer, word: str, spaces: dict[str, Any]) -> str:
     return writer.name(name, module.__name__)
 
 
-def write_function(writer: Writer, name: str, function: Any, *, method: bool, pad: str) -> None:
+def write_function(
+    writer: Writer, name: str, function: Callable[..., Any], *, method: bool, pad: str
+) -> None:
     """A function written by hand, as its source annotates it."""
     words: list[str] = []
     keyword_only = False
@@ -499,7 +505,7 @@ def module_stub(name: str) -> str:
     return writer.text("\n".join(sorted(exported)) + ("\n\n" if exported else ""))
 
 
-def _hand_written(writer: Writer, key: str, value: Any) -> Iterator[str]:
+def _hand_written(writer: Writer, key: str, value: object) -> Iterator[str]:
     """An import of what is defined elsewhere, or the definition itself."""
     if isinstance(value, dtype):
         writer.lines.append(f"{key}: {writer.type('_dtype')}")

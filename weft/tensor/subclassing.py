@@ -60,7 +60,7 @@ def make_subclass(cls: type[Kind], data: Tensor, require_grad: bool = False) -> 
     return made
 
 
-def check_class(cls: Any) -> None:
+def check_class(cls: object) -> None:
     if not isinstance(cls, type):
         raise TypeError(f"cls must be a type (got {type(cls).__name__})")
     if not issubclass(cls, Tensor):
@@ -88,7 +88,7 @@ def construct(cls: type[Tensor], *args: Any, device: Any = None) -> Any:
     return retyped(fresh(np.empty(tuple(sizes), kind.numpy)), cls)
 
 
-def _init_subclass(cls: type[Tensor], /, **keywords: Any) -> None:
+def _init_subclass(cls: type[Tensor], /, **keywords: object) -> None:
     super(Tensor, cls).__init_subclass__(**keywords)
     equip(cls)
 

@@ -6,7 +6,7 @@ is deterministic, products are done in their own precision), so setting one chan
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from weft.tensor.base import public
 
@@ -47,7 +47,7 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 @public
-def set_deterministic_debug_mode(debug_mode: Any) -> None:
+def set_deterministic_debug_mode(debug_mode: object) -> None:
     """`use_deterministic_algorithms` by number or name: 0 "default", 1 "warn", 2 "error"."""
     if not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")

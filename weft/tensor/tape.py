@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from weft.core import modes
 from weft.core.arrays import MODULES
@@ -29,6 +29,10 @@ from weft.core.naming import named, naming
 from weft.ops.record import REGISTRY
 from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.meta import recorder_of
+
+if TYPE_CHECKING:
+    from weft.tensor.base import Tensor
+
 
 next_sequence = count().__next__
 
@@ -73,12 +77,12 @@ class Node:
     hooks: Any
     widths: Sequence[int]  # of ops of several lists: how many tensors each had
 
-    def raw_backward(self, grad: Any) -> Any:
+    def raw_backward(self, grad: object) -> Any:
         """Gradients of the inputs, as arrays, for the gradient of the output (a list of them if there are
         several)."""
         raise NotImplementedError(f"derivative for {self.op.name} is not implemented")
 
-    def graph_backward(self, grad: Any) -> Any:
+    def graph_backward(self, grad: object) -> Any:
         """The same on tensors, recorded: for create_graph=True."""
         raise NotImplementedError(f"derivative for {self.op.name} is not implemented")
 
@@ -143,7 +147,7 @@ def saved_arrays(node: Node) -> list[tuple[int, int, Any]]:
     return found
 
 
-def describe_saved(node: Node, cell: Any) -> tuple[str, str]:
+def describe_saved(node: Node, cell: object) -> tuple[str, str]:
     """`weft.FloatTensor [2, 3]` and `, which is output 0 of Exp,` for the saved tensor with this version
     cell."""
     cells = [candidate for candidate in (node.versions or ())[::2] if candidate is not None]
@@ -174,7 +178,7 @@ def freed() -> NoReturn:
     raise RuntimeError(FREED)
 
 
-def gradient_edge(tensor: Any) -> tuple[Any, int]:
+def gradient_edge(tensor: Tensor) -> tuple[Any, int]:
     """Where a tensor's gradient goes: its node and output number, itself if a leaf, or (None, 0)."""
     if not tensor.tracked:
         return None, 0
@@ -223,19 +227,19 @@ class ComplexBackward(Node):
     plain: ClassVar[Any]
     """The op's own node class."""
 
-    def raw_backward(self, grad: Any) -> Any:
+    def raw_backward(self, grad: object) -> Any:
         if self.op.conjugates:
             return self.plain.raw_backward(self, grad)
         return tuple(
             map(_conjugate_array, self.plain.raw_backward(self, _conjugated(grad, _conjugate_array)))
         )
 
-    def graph_backward(self, grad: Any) -> Any:
+    def graph_backward(self, grad: object) -> Any:
         if self.op.conjugates:
             return self.plain.graph_backward(self, grad)
         conj = REGISTRY["conj"]
 
-        def turned(value: Any) -> Any:
+        def turned(value: object) -> Any:
             return None if value is None else conj(value)
 
         return tuple(map(turned, self.plain.graph_backward(self, _conjugated(grad, turned))))
@@ -246,7 +250,7 @@ def _conjugate_array(value: Any) -> Any:
     return MODULES[type(value)].conjugate(value, out=...) if is_complex else value
 
 
-def _conjugated(grad: Any, turn: Any) -> Any:
+def _conjugated(grad: object, turn: Any) -> Any:
     return [turn(g) for g in grad] if type(grad) is list or type(grad) is tuple else turn(grad)
 
 

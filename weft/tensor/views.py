@@ -14,7 +14,7 @@ node; its `seen` version is behind its cell's, so the next use replays its steps
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core.arrays import is_array, namespace
 from weft.core.dtypes import BY_NUMPY
@@ -26,6 +26,11 @@ from weft.ops.replay import replay
 from weft.tensor.base import PLAIN, Tensor, address, wrap
 from weft.tensor.meta import MetaArray
 from weft.tensor.tape import INFERENCE, Node, next_sequence, short_name
+
+if TYPE_CHECKING:
+    from weft.core.arrays import Array
+    from weft.core.modes import State
+
 
 DEFAULT, MULTIPLE, NO_GRAD, INFERENCE_VIEW, CUSTOM = 0, 1, 2, 3, 1 << 8
 
@@ -40,7 +45,7 @@ class View:
         self.base, self.steps, self.creation, self.seen = base, steps, creation, seen
 
 
-def make_view(op: Op, bound: tuple[Any, ...], arrays: Any, mode: Any) -> Any:
+def make_view(op: Op, bound: tuple[Any, ...], arrays: object, mode: State) -> Any:
     """Wraps the arrays of a view op as views of the op's first argument."""
     parent: Tensor = bound[0]
     if type(mode) is bool:
@@ -54,7 +59,7 @@ def make_view(op: Op, bound: tuple[Any, ...], arrays: Any, mode: Any) -> Any:
     return attach_view(parent, arrays, (op, bound[1:], None), creation)
 
 
-def attach_view(parent: Tensor, array: Any, step: tuple[Any, ...], creation: int) -> Tensor:
+def attach_view(parent: Tensor, array: object, step: tuple[Any, ...], creation: int) -> Tensor:
     """A tensor on this array, one step away from its parent."""
     tensor = wrap(array)
     cell = parent.cell
@@ -96,7 +101,7 @@ class Stop(Node):
 
     __slots__ = ()
 
-    def raw_backward(self, grad: Any) -> Any:
+    def raw_backward(self, grad: object) -> Any:
         return ()
 
     graph_backward = raw_backward
@@ -162,7 +167,7 @@ def made_again(view: View) -> Tensor:
         leave(token)
 
 
-def moved(tensor: Tensor, node: Any, index: int) -> None:
+def moved(tensor: Tensor, node: Node, index: int) -> None:
     """Tells a tensor with retain_grad that its history has moved from this node."""
     move = getattr(tensor.hooks, "moved", None)
     if move is not None:
@@ -205,7 +210,7 @@ def forbidden_text(tensor: Tensor, view: View, modified: str) -> str:
     )
 
 
-def overlaps_itself(array: Any) -> bool:
+def overlaps_itself(array: Array) -> bool:
     """Whether two indices of this array may name one element (a broadcast dimension, or strides that
     fold)."""
     if array.flags.c_contiguous:
@@ -230,12 +235,12 @@ def overlaps_itself(array: Any) -> bool:
     return False
 
 
-def repeats(array: Any) -> bool:
+def repeats(array: Array) -> bool:
     """Whether a dimension of several indices has stride 0, as `expand` makes it."""
     return any(step == 0 and size > 1 for step, size in zip(array.strides, array.shape, strict=True))
 
 
-def refuse_overlap(array: Any) -> None:
+def refuse_overlap(array: Array) -> None:
     """Raises where a write would store two elements in one place."""
     if overlaps_itself(array):
         raise RuntimeError(
@@ -245,7 +250,7 @@ def refuse_overlap(array: Any) -> None:
         )
 
 
-def check_overlap(written: Any, others: tuple[Any, ...], apart: bool = False) -> None:
+def check_overlap(written: object, others: tuple[Any, ...], apart: bool = False) -> None:
     """Raises where an operand shares some, but not exactly all, of the memory that is written to; or any of
     it, where they must be apart. Arrays with gaps are let pass, as PyTorch does: it cannot tell cheaply.
     """
@@ -268,7 +273,7 @@ def check_overlap(written: Any, others: tuple[Any, ...], apart: bool = False) ->
             )
 
 
-def is_dense(array: Any) -> bool:
+def is_dense(array: Array) -> bool:
     """Whether the elements fill their span of memory, in whatever order."""
     if array.flags.forc:
         return True

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft.core import modes
 from weft.core.arrays import Array
@@ -28,6 +28,10 @@ from weft.tensor.base import Tensor, new
 from weft.tensor.meta import MetaArray, recorder_of
 from weft.tensor.overrides import disabled_torch_function
 from weft.tensor.tape import Node, next_sequence
+
+if TYPE_CHECKING:
+    from weft.ops.record import Op
+
 
 numbers = count(1).__next__
 
@@ -70,12 +74,12 @@ class Wrapper(Tensor):
 
     # -- to be given by subclasses ---------------------------------------------------------------------------
     @classmethod
-    def call(cls, op: Any, bound: tuple[Any, ...], level: Level) -> Any:
+    def call(cls, op: Op, bound: tuple[Any, ...], level: Level) -> Any:
         """The op on arguments of which some are wrappers of this class and level."""
         raise NotImplementedError
 
     @classmethod
-    def write(cls, op: Any, bound: tuple[Any, ...], level: Level) -> Any:
+    def write(cls, op: Op, bound: tuple[Any, ...], level: Level) -> Any:
         """The op's in-place form."""
         raise NotImplementedError
 
@@ -91,7 +95,7 @@ class Wrapper(Tensor):
         """Gradients where this is the wrapper of the highest level among outputs and inputs."""
         raise NotImplementedError
 
-    def become(self, op: Any, args: tuple[Any, ...]) -> Tensor:
+    def become(self, op: Op, args: tuple[Any, ...]) -> Tensor:
         """Makes this object what a view op gives for it."""
         before = new(type(self))
         before.__dict__.update(self.__dict__)
@@ -101,7 +105,7 @@ class Wrapper(Tensor):
     def refuse_mask(self) -> None:
         """Raises where a mask selects a data-dependent number of elements (under vmap)."""
 
-    def refuse_out(self, op: Any) -> None:
+    def refuse_out(self, op: Op) -> None:
         """Raises: results inside a transform cannot be stored into tensors that the caller gives."""
         raise RuntimeError(
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but "
@@ -126,16 +130,16 @@ class Wrapper(Tensor):
     def requires_grad(self) -> bool:
         return bool(self.held.requires_grad)
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: object) -> Any:
         raise RuntimeError("a tensor inside a transform cannot be copied deeply")
 
-    def __reduce_ex__(self, _protocol: Any) -> Any:
+    def __reduce_ex__(self, _protocol: object) -> Any:
         raise RuntimeError("a tensor inside a transform cannot be pickled")
 
     def retain_grad(self) -> None:
         self.held.retain_grad()
 
-    def register_hook(self, hook: Any) -> Any:
+    def register_hook(self, hook: Callable[..., Any]) -> Any:
         return self.held.register_hook(hook)
 
 
@@ -143,7 +147,7 @@ def _delegate(name: str) -> property:
     def read(self: Wrapper) -> Any:
         return getattr(self.held, name)
 
-    def write(self: Wrapper, value: Any) -> None:
+    def write(self: Wrapper, value: object) -> None:
         setattr(self.held, name, value)
 
     return property(read, write)
@@ -170,7 +174,7 @@ def highest(values: Iterable[Any]) -> Wrapper | None:
     return max(found, key=lambda wrapper: wrapper.level.number) if found else None
 
 
-def interpret(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def interpret(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls an op some of whose arguments are wrappers."""
     bound = op.signature.bind(args, dict(kwargs))
     if op.kind is Kind.RANDOM and op.composed and (maps := mapping()):
@@ -185,7 +189,7 @@ class LevelEntry(Node):
 
     __slots__ = ()
 
-    def raw_backward(self, grad: Any) -> Any:
+    def raw_backward(self, grad: object) -> Any:
         return (grad,)
 
     graph_backward = raw_backward
