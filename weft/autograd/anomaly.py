@@ -6,11 +6,14 @@ the engine runs them through `watched`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core import modes
 from weft.core.warn import warn_at_level
 from weft.tensor.saved import evaluating
+
+if TYPE_CHECKING:
+    from weft.core.arrays import Array
 
 
 class detect_anomaly:
@@ -76,7 +79,7 @@ def watched(node: Any, gradient: Any, graph: bool, check: bool) -> Any:
     return results
 
 
-def has_nan(array: Any) -> bool:
+def has_nan(array: Array) -> bool:
     return array.dtype.kind not in "biu" and bool((array != array).any())
 
 

@@ -227,7 +227,7 @@ class BatchTensor(Wrapper):
     def numpy(self, *, force: bool = False) -> NoReturn:
         raise RuntimeError(NO_STORAGE)
 
-    def __array__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+    def __array__(self, *_args: object, **_kwargs: object) -> NoReturn:
         raise RuntimeError(NO_STORAGE)
 
     def data_ptr(self) -> NoReturn:
@@ -270,18 +270,18 @@ class BatchTensor(Wrapper):
 INTERPRETERS[BatchTensor] = interpret
 
 
-def batched(value: Tensor, dim: int, level: Any) -> Tensor:
+def batched(value: Tensor, dim: int, level: Map) -> Tensor:
     """A BatchTensor of this level on a tensor with the batch at `dim`."""
     made = new(BatchTensor)
     made.value, made.place, made.level = value, dim, level
     return made
 
 
-def is_batched(value: Any, level: Any) -> TypeGuard[BatchTensor]:
+def is_batched(value: object, level: Map) -> TypeGuard[BatchTensor]:
     return isinstance(value, BatchTensor) and value.level is level
 
 
-def stripped(values: Any, level: Any) -> Any:
+def stripped(values: object, level: Map) -> Any:
     """The arguments with this level's BatchTensors taken off."""
     if isinstance(values, BatchTensor):
         return values.value if values.level is level else values
@@ -290,7 +290,7 @@ def stripped(values: Any, level: Any) -> Any:
     return values
 
 
-def places(values: Any, level: Any) -> tuple[Any, ...]:
+def places(values: Any, level: Map) -> tuple[Any, ...]:
     """Where each argument carries this level's batch: a number, a tuple for a list of tensors, or None."""
     found: list[Any] = []
     for value in values:
@@ -303,7 +303,7 @@ def places(values: Any, level: Any) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def rewrapped(out: Any, dims: Any, level: Any) -> Any:
+def rewrapped(out: Any, dims: Any, level: Map) -> Any:
     if isinstance(out, (tuple, list)):
         each = dims if isinstance(dims, (tuple, list)) else (dims,) * len(out)
         items = [rewrapped(o, d, level) for o, d in zip(out, each, strict=True)]
@@ -311,7 +311,7 @@ def rewrapped(out: Any, dims: Any, level: Any) -> Any:
     return out if dims is None or not isinstance(out, Tensor) else batched(out, dims, level)
 
 
-def front(value: Tensor, level: Any) -> Tensor:
+def front(value: Tensor, level: Map) -> Tensor:
     """The tensor with this level's batch as its first dimension, by expansion if it has none. Wrappers of
     higher levels keep theirs."""
     if is_batched(value, level):
@@ -332,7 +332,7 @@ def _selected(x: Any, mask: Any) -> Any:
     return ops.index(ops.expand(x, shape), places, tuple(range(len(shape))))
 
 
-def enclosed(value: Tensor, place: int, level: Any) -> Tensor:
+def enclosed(value: Tensor, place: int, level: Map) -> Tensor:
     """The reverse of `front`: hides a dimension as this level's batch, inside wrappers of higher levels."""
     if isinstance(value, BatchTensor) and value.level.number > level.number:
         inner = place if place < value.place else place + 1
@@ -343,7 +343,7 @@ def enclosed(value: Tensor, place: int, level: Any) -> Tensor:
 
 
 # -- random numbers ------------------------------------------------------------------------------------------
-def _outside(level: Map, work: Any) -> Any:
+def _outside(level: Map, work: Callable[[], Any]) -> Any:
     """Runs as if this vmap were not there: what is drawn next is for the vmaps around it."""
     before = levels.get()
     try:
@@ -353,7 +353,7 @@ def _outside(level: Map, work: Any) -> Any:
         levels.set(before)
 
 
-def _undifferentiated(values: Any) -> Any:
+def _undifferentiated(values: object) -> Any:
     """Draws have no derivatives: duals give their primals."""
     if isinstance(values, Wrapper) and not isinstance(values, BatchTensor):
         return _undifferentiated(values.held)
@@ -389,7 +389,7 @@ def _sized(level: Map, op: Op, bound: tuple[Any, ...], slot: int) -> Any:
     return op(*values)
 
 
-def _example(values: Any, level: Any, position: int) -> Any:
+def _example(values: object, level: Map, position: int) -> Any:
     if is_batched(values, level):
         return ops.select(values.value, values.place, position)
     if type(values) is tuple or type(values) is list:
@@ -452,7 +452,7 @@ def as_batch(values: Sequence[Any], size: int) -> tuple[list[Any], Callable[[Ten
 Wrapper.as_batch = staticmethod(as_batch)
 
 
-def held_chain(value: Any) -> list[Wrapper]:
+def held_chain(value: object) -> list[Wrapper]:
     """A wrapper, what it holds, what that holds, …, as far as these are wrappers."""
     found = []
     while isinstance(value, Wrapper):

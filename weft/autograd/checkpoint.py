@@ -68,7 +68,7 @@ class CheckpointError(RuntimeError):
 class Enough(BaseException):  # nothing on its way may take it for an error of its own
     """All saved tensors have been recomputed: the rest of the function need not run (early stop)."""
 
-    def __init__(self, part: Any) -> None:
+    def __init__(self, part: object) -> None:
         self.part = part
 
 
@@ -337,11 +337,11 @@ class _PackedArgument:
         self.tracked: bool = tensor.requires_grad
 
 
-def _kept(value: Any, hooks: Any) -> Any:
+def _kept(value: object, hooks: object) -> Any:
     return _PackedArgument(value, hooks) if hooks is not None and isinstance(value, Tensor) else value
 
 
-def _given(value: Any) -> Any:
+def _given(value: object) -> Any:
     """An argument as the function got it: recomputation must record where forward did."""
     if type(value) is not _PackedArgument:
         return value
@@ -350,7 +350,7 @@ def _given(value: Any) -> Any:
     return tensor
 
 
-def _surroundings(extra: Any, random: Any) -> Block:
+def _surroundings(extra: object, random: Any) -> Block:
     """The modes and the random state that forward had, with recording on."""
     state = set_to((modes.state, modes.changed(grad=True, extra=extra)))
     if random is None:
@@ -394,7 +394,11 @@ class _Listener:
         self.lines = lines
 
     def __torch_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        function: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         place = user_lines()[-1:]
         where = f"   ({place[0].filename}:{place[0].lineno} in {place[0].name})" if place else ""
@@ -411,7 +415,7 @@ class CheckpointFunction(Function):
     """See Note [Reentrant checkpoints]."""
 
     @staticmethod
-    def forward(ctx: Any, run_function: Any, preserve_rng_state: bool, *args: Any) -> Any:
+    def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
         ctx.run_function = run_function
         ctx.random = random_state() if preserve_rng_state else None
         ctx.extra = modes.modes().extra
@@ -472,7 +476,7 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 # -- chains ---------------------------------------------------------------
 def checkpoint_sequential(
-    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+    functions: Any, segments: int, input: object, use_reentrant: bool | None = None, **kwargs: object
 ) -> Any:
     """Runs functions one after the other, cut into parts of which all but the last are checkpointed."""
     if use_reentrant is None:
@@ -507,7 +511,7 @@ def checkpoint_sequential(
 
 
 def _in_turn(functions: list[Any]) -> Callable[[Any], Any]:
-    def run(value: Any) -> Any:
+    def run(value: object) -> Any:
         for function in functions:
             value = function(value)
         return value

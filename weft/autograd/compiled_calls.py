@@ -8,7 +8,7 @@ they are, these functions are eager's own code; captured, each stands for the us
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from weft.autograd.hooks import KINDS, RETAINING, HookKind, retain
 from weft.autograd.tasks import accumulate
 from weft.tensor.base import Tensor, storage_root, wrap
 from weft.tensor.tape import check_versions
+
+if TYPE_CHECKING:
+    from weft.tensor.tape import Node
+
 
 Pattern = tuple[bool, ...]
 ALWAYS_COPY: Final = -(1 << 30)
@@ -34,7 +38,7 @@ class Unexpected(BaseException):
 class OtherGradients(RuntimeError):
     """While a graph runs: what it calls gave gradients in other places than it was made for."""
 
-    def __init__(self, called: Any, number: int, found: Pattern) -> None:
+    def __init__(self, called: object, number: int, found: Pattern) -> None:
         name = getattr(called, "__qualname__", type(called).__name__)
         super().__init__(
             f"{name} returned None in other places than when the graph of this backward was made: run it "
@@ -102,7 +106,7 @@ def unpack_saved(item: Any) -> Any:
     return tensor.detach()
 
 
-def check_unpacked(item: Any, tensor: Any) -> None:
+def check_unpacked(item: Any, tensor: Tensor) -> None:
     """Graphs are made for what was packed."""
     if tensor.array.shape != item.shape or tensor.array.dtype is not item.dtype:
         raise RuntimeError(
@@ -119,7 +123,7 @@ def check_saved(node: Any) -> None:
         node.check()
 
 
-def saved_memory(node: Any) -> set[int]:
+def saved_memory(node: Node) -> set[int]:
     """Whose memory holds what a node saved: `id`s of arrays."""
     items = node.ctx._items if isinstance(node, FunctionNode) else node.saved
     found: list[Any] = []
@@ -135,7 +139,9 @@ def saved_memory(node: Any) -> set[int]:
     return {id(storage_root(array)) for array in found}
 
 
-def call_backward(node: Any, number: int, given: Pattern, _shapes: Any, *gradients: Any) -> tuple[Any, ...]:
+def call_backward(
+    node: Node, number: int, given: Pattern, _shapes: object, *gradients: Any
+) -> tuple[Any, ...]:
     """Runs the backward of a custom Function, expected to give gradients for the inputs that `given` says."""
     arrays = [None if value is None else value.array for value in gradients]
     found = node.raw_backward(arrays[0] if node.outputs is None else arrays)

@@ -65,7 +65,7 @@ def cond(pred: Any, true_fn: Branch, false_fn: Branch, operands: Any = ()) -> An
     return build(joined("CondAutogradOpBackward", values, leaves))
 
 
-def _checked_operands(pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> list[Any]:
+def _checked_operands(pred: object, true_fn: object, false_fn: object, operands: object) -> list[Any]:
     if not isinstance(pred, Tensor):
         raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
     if pred.numel() != 1:
@@ -117,7 +117,7 @@ _agreed: weakref.WeakKeyDictionary[Any, set[Any]] = weakref.WeakKeyDictionary()
 
 
 def _check_other(
-    chosen: bool, true_fn: Any, false_fn: Any, operands: Any, leaves: list[Any], values: list[Any]
+    chosen: bool, true_fn: Branch, false_fn: Branch, operands: Any, leaves: list[Any], values: list[Any]
 ) -> None:
     """Compares the taken branch's results with those the other would have given; each pair once for given
     types.
@@ -227,18 +227,18 @@ class Watch:
         return results
 
 
-def _plain(tensor: Any) -> Any:
+def _plain(tensor: object) -> Any:
     while isinstance(tensor, Wrapper):
         tensor = tensor.held
     return tensor
 
 
-def _version(tensor: Any) -> Any:
+def _version(tensor: Tensor) -> Any:
     cell = _plain(tensor).cell
     return 0 if cell is None or cell is INFERENCE else cell[0]
 
 
-def _memory(tensor: Any) -> int:
+def _memory(tensor: Tensor) -> int:
     array = _plain(tensor).array
     return id(array) if type(array) is MetaArray else id(storage_root(array))
 
@@ -250,14 +250,14 @@ class ControlBackward(Node):
 
     __slots__ = ()
 
-    def raw_backward(self, grad: Any) -> Any:
+    def raw_backward(self, grad: object) -> Any:
         zeros = [
             None if t is None else namespace(grad).zeros(*self.types[2 * i : 2 * i + 2])
             for i, t in enumerate(self.next)
         ]
         return (grad, *zeros[1:])
 
-    def graph_backward(self, grad: Any) -> Any:
+    def graph_backward(self, grad: object) -> Any:
         zeros = [
             None if t is None else ops.zeros(self.types[2 * i], dtype=as_dtype(self.types[2 * i + 1]))
             for i, t in enumerate(self.next)
@@ -287,7 +287,7 @@ def joined(kind: str, values: list[Any], operands: list[Any]) -> list[Any]:
     return [_with_node(kind, value, tracked) for value in values]
 
 
-def _with_node(kind: str, value: Any, operands: list[Tensor]) -> Any:
+def _with_node(kind: str, value: object, operands: list[Tensor]) -> Any:
     if not isinstance(value, Tensor) or value.dtype.category < FLOAT:
         return value
     edges = [gradient_edge(tensor) for tensor in (value, *operands)]
@@ -304,7 +304,7 @@ def _with_node(kind: str, value: Any, operands: list[Tensor]) -> Any:
 
 
 # -- while_loop ----------------------------------------------------------------------------------------------
-def while_loop(cond_fn: Branch, body_fn: Branch, carried_inputs: Any) -> Any:
+def while_loop(cond_fn: Branch, body_fn: Branch, carried_inputs: object) -> Any:
     """`while cond_fn(*carried): carried = body_fn(*carried)`. Gradients go back through every iteration."""
     if not callable(cond_fn) or not callable(body_fn):
         raise RuntimeError("Expect cond_fn and body_fn to be callable.")
@@ -341,13 +341,13 @@ def _step(body_fn: Branch, values: list[Any], build: Callable[[list[Any]], Any])
     return results, result
 
 
-def _checked_condition(going: Any) -> Any:
+def _checked_condition(going: object) -> Any:
     if isinstance(going, bool) or (isinstance(going, Tensor) and going.shape == () and going.dtype is bool_):
         return going
     raise RuntimeError(f"cond_fn must return a boolean scalar tensor or a boolean but got {going}")
 
 
-def is_mapped(value: Any) -> bool:
+def is_mapped(value: object) -> bool:
     """Whether examples of a vmap may disagree on this value."""
     while isinstance(value, Wrapper):
         if isinstance(value, BatchTensor):
@@ -356,18 +356,18 @@ def is_mapped(value: Any) -> bool:
     return False
 
 
-def _goes_on(going: Any) -> bool:
+def _goes_on(going: object) -> bool:
     return bool(_plain(going).any()) if is_mapped(going) else bool(going)
 
 
-def _narrowed(before: Any, after: Any) -> Any:
+def _narrowed(before: object, after: object) -> Any:
     """Examples that were done stay done."""
     if not is_mapped(before):
         return after
     return ops.logical_and(before, after if isinstance(after, Tensor) else ops.full_like(before, after))
 
 
-def _kept(going: Tensor, new: Any, old: Any) -> Any:
+def _kept(going: Tensor, new: object, old: object) -> Any:
     if isinstance(new, Tensor):
         return ops.where(going, new, old)
     if new == old:
@@ -399,7 +399,7 @@ def same_metadata(left_name: str, right_name: str, left: list[Any], right: list[
         raise RuntimeError(f"Expected {left_name} and {right_name} to have same metadata but found:\n{lines}")
 
 
-def _differences(a: Any, b: Any) -> list[str]:
+def _differences(a: object, b: object) -> list[str]:
     if not isinstance(a, Tensor) or not isinstance(b, Tensor):
         return [] if type(a) is type(b) else [f"'type: {type(a)} vs {type(b)}'"]
     found = []
@@ -417,7 +417,9 @@ def _brief(values: list[Any]) -> str:
 
 
 # -- scan and map --------------------------------------------------------------------------------------------
-def scan(combine_fn: Branch, init: Any, xs: Any, *, dim: int = 0, reverse: bool = False) -> tuple[Any, Any]:
+def scan(
+    combine_fn: Branch, init: object, xs: object, *, dim: int = 0, reverse: bool = False
+) -> tuple[Any, Any]:
     """`carry, y = combine_fn(carry, x)` for each slice x of `xs` along `dim`: the last carry, and the ys
     stacked.
     """
@@ -446,7 +448,9 @@ def scan(combine_fn: Branch, init: Any, xs: Any, *, dim: int = 0, reverse: bool 
     return build_next(carry), build_y(_stacked(outputs, place))
 
 
-def _checked_scan(combine_fn: Any, leaves: list[Any], first: list[Any], dim: Any, reverse: Any) -> int:
+def _checked_scan(
+    combine_fn: object, leaves: list[Any], first: list[Any], dim: object, reverse: object
+) -> int:
     if not callable(combine_fn):
         raise RuntimeError(f"Combine_fn must be a callable, but got {combine_fn}")
     if not isinstance(dim, int):
@@ -496,7 +500,7 @@ def _stacked(rows: list[list[Any]], dim: int = 0) -> list[Any]:
     return results
 
 
-def map(f: Branch, xs: Any, *args: Any) -> Any:
+def map(f: Branch, xs: object, *args: object) -> Any:
     """`f(x, *args)` for each slice x of `xs` along its first dimension, the results stacked."""
     leaves, build = flatten(xs)
     if not all(isinstance(leaf, Tensor) for leaf in leaves):

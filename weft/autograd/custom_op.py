@@ -61,10 +61,10 @@ class CustomOpDef:
     def __repr__(self) -> str:
         return f"<CustomOpDef({self._qualname})>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return invoke(self, self._schema.bind(args, kwargs))
 
-    def register_kernel(self, device_types: Any, fn: Callable[..., Any] | None = None, /) -> Any:
+    def register_kernel(self, device_types: object, fn: Callable[..., Any] | None = None, /) -> Any:
         """Gives the implementation for some devices (a name, several, or None for all). Also a decorator."""
 
         def register(kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -128,7 +128,7 @@ class OpOverload:
     def name(self) -> str:
         return self._definition._qualname
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return self._definition(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -148,7 +148,7 @@ class OpOverloadPacket:
     def overloads(self) -> list[str]:
         return ["default"]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return self.default(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -167,7 +167,7 @@ def custom_op(
     mutates_args: str | Iterable[str],
     device_types: str | Sequence[str] | None = None,
     schema: str | None = None,
-    tags: Any = None,
+    tags: object = None,
 ) -> Any:
     """Makes a function of tensors an op: `@custom_op("mylib::myop", mutates_args=())`.
 
@@ -224,7 +224,7 @@ def record_of(definition: CustomOpDef) -> Op:
     def batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
         return batched(definition, op, size, args, dims)
 
-    def rule(needs: tuple[Any, ...], gradient: Any, *values: Any) -> list[Any]:
+    def rule(needs: tuple[Any, ...], gradient: object, *values: object) -> list[Any]:
         return pulled_back(definition, needs, gradient, values[0], values[1:])
 
     op = Op(
@@ -244,7 +244,7 @@ def record_of(definition: CustomOpDef) -> Op:
         if argument.default is not MISSING:
             parameter.default = argument.default
 
-    def called_as(*args: Any, **kwargs: Any) -> Any:
+    def called_as(*args: object, **kwargs: object) -> Any:
         return definition(*args, **kwargs)
 
     face: Any = called_as
@@ -356,7 +356,7 @@ def by_position(schema: Schema, bound: Sequence[Any]) -> tuple[tuple[Any, ...], 
     return tuple(bound[:count]), dict(zip(names, bound[count:]))
 
 
-def checked_result(schema: Schema, result: Any) -> Any:
+def checked_result(schema: Schema, result: object) -> Any:
     """What a user's function returned, as the schema says, outside of any history."""
     if not schema.returns:
         return None
@@ -372,7 +372,7 @@ def checked_result(schema: Schema, result: Any) -> Any:
     return tuple(_checked_value(word, value) for word, value in zip(schema.returns, result))
 
 
-def _checked_value(word: str, value: Any) -> Any:
+def _checked_value(word: str, value: object) -> Any:
     if word == "Tensor":
         if value is not None and not isinstance(value, Tensor):
             raise RuntimeError(f"Unable to cast {value!r} to Tensor")
@@ -384,7 +384,7 @@ def _checked_value(word: str, value: Any) -> Any:
     return value
 
 
-def refuse_aliases(definition: CustomOpDef, tensors: list[Tensor], result: Any) -> None:
+def refuse_aliases(definition: CustomOpDef, tensors: list[Tensor], result: object) -> None:
     """See Note [What a custom op may do]."""
     taken = {_memory(tensor) for tensor in tensors}
     for leaf in flatten(result)[0]:
@@ -453,7 +453,7 @@ def generated(definition: CustomOpDef) -> Any:
     return type(name, (Function,), facts)
 
 
-def set_up(definition: CustomOpDef, ctx: Any, bound: tuple[Any, ...], result: Any) -> None:
+def set_up(definition: CustomOpDef, ctx: FunctionCtx, bound: tuple[Any, ...], result: object) -> None:
     """Runs the user's setup_context, which wants its arguments by name."""
     setup = definition._setup_context
     if setup is None:
@@ -474,7 +474,7 @@ def called(definition: CustomOpDef, name: str, function: Callable[..., Any]) -> 
     return found
 
 
-def run_backward(definition: CustomOpDef, ctx: Any, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+def run_backward(definition: CustomOpDef, ctx: FunctionCtx, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
     """The user's gradients, one per argument, None for keyword-only ones."""
     backward = definition._backward
     if backward is None:
@@ -551,7 +551,7 @@ class WrittenByCustomOpBackward(Node):
 
     __slots__ = ()
 
-    def raw_backward(self, grad: Any) -> Any:
+    def raw_backward(self, grad: object) -> Any:
         raise RuntimeError(self.params[0])
 
     graph_backward = raw_backward
@@ -619,17 +619,17 @@ def batched(
 
 
 # -- between tensors, arrays and types -----------------------------------------------------------------------
-def wrapped(leaf: Any) -> Any:
+def wrapped(leaf: object) -> Any:
     return wrap(leaf) if is_array(leaf) else leaf
 
 
-def unwrapped(tree: Any) -> Any:
+def unwrapped(tree: object) -> Any:
     return tree_map(lambda leaf: leaf.array if isinstance(leaf, Tensor) else leaf, tree)
 
 
-def without_elements(leaf: Any) -> Any:
+def without_elements(leaf: object) -> Any:
     return wrap(meta_array(leaf)) if isinstance(leaf, TensorType) else leaf
 
 
-def typed(leaf: Any) -> Any:
+def typed(leaf: object) -> Any:
     return TensorType(leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else leaf

@@ -190,7 +190,7 @@ class DualTensor(Wrapper):
 
 
 def _from_primal(name: str) -> Callable[..., Any]:
-    def read(self: DualTensor, *args: Any, **kwargs: Any) -> Any:
+    def read(self: DualTensor, *args: object, **kwargs: object) -> Any:
         return getattr(self.primal, name)(*args, **kwargs)
 
     read.__name__ = name
@@ -206,7 +206,7 @@ for _name in (
 INTERPRETERS[DualTensor] = interpret
 
 
-def dual(primal: Tensor, tangent: Tensor, level: Any) -> DualTensor:
+def dual(primal: Tensor, tangent: Tensor, level: Directions) -> DualTensor:
     """A DualTensor of this level."""
     made = new(DualTensor)
     made.primal, made.direction, made.level = primal, tangent, level
@@ -215,14 +215,14 @@ def dual(primal: Tensor, tangent: Tensor, level: Any) -> DualTensor:
     return made
 
 
-def viewed(parent: Any, op: Op, rest: tuple[Any, ...], out: Any, level: Any) -> Any:
+def viewed(parent: Any, op: Op, rest: tuple[Any, ...], out: Any, level: Directions) -> Any:
     """The results of a view op on a dual. See Note [Duals in place]."""
     if isinstance(out, (tuple, list)):
         return type(out)(_view(parent, (op, rest, i), o, level) for i, o in enumerate(out))
     return _view(parent, (op, rest, None), out, level)
 
 
-def _view(parent: Any, step: tuple[Any, ...], out: Tensor, level: Any) -> Tensor:
+def _view(parent: Any, step: tuple[Any, ...], out: Tensor, level: Directions) -> Tensor:
     if not moves(out):
         return out
     made = dual(out, out, level)
@@ -230,7 +230,7 @@ def _view(parent: Any, step: tuple[Any, ...], out: Tensor, level: Any) -> Tensor
     return made
 
 
-def own(target: Any, tangent: Any) -> None:
+def own(target: Any, tangent: object) -> None:
     """Makes the tangent behind a dual one that may be written to, and one into which `tangent` fits."""
     while target.source is not None:
         target = target.source[0]
@@ -244,11 +244,11 @@ def own(target: Any, tangent: Any) -> None:
     target.owned = True
 
 
-def is_dual(value: Any, level: Any) -> TypeGuard[DualTensor]:
+def is_dual(value: object, level: Directions) -> TypeGuard[DualTensor]:
     return isinstance(value, DualTensor) and value.level is level
 
 
-def primals_of(values: Any, level: Any) -> Any:
+def primals_of(values: object, level: Directions) -> Any:
     """The arguments with this level's duals replaced by their primals."""
     if isinstance(values, DualTensor):
         return values.primal if values.level is level else values
@@ -266,7 +266,7 @@ def tangents_of(values: Any, level: Any) -> Any:
     return None
 
 
-def dual_result(out: Any, tangent: Any, level: Any) -> Any:
+def dual_result(out: Any, tangent: Any, level: Directions) -> Any:
     if isinstance(out, (tuple, list)):
         each = tangent if isinstance(tangent, (tuple, list)) else (None,) * len(out)
         items = [dual_result(o, t, level) for o, t in zip(out, each, strict=True)]
@@ -274,7 +274,7 @@ def dual_result(out: Any, tangent: Any, level: Any) -> Any:
     return out if tangent is None else dual(out, tangent, level)
 
 
-def split(value: Tensor, level: Any) -> tuple[Any, Any]:
+def split(value: Tensor, level: Directions) -> tuple[Any, Any]:
     """The primal and the tangent (or None) of this level, each inside the wrappers of higher levels."""
     if is_dual(value, level):
         return value.primal, value.tangent
@@ -297,7 +297,7 @@ def split(value: Tensor, level: Any) -> tuple[Any, Any]:
     return value, None
 
 
-def merged(primal: Tensor, tangent: Tensor, level: Any) -> Tensor:
+def merged(primal: Tensor, tangent: Tensor, level: Directions) -> Tensor:
     """The reverse of `split`: a dual of this level, inside the wrappers of higher levels."""
     top = max((primal, tangent), key=lambda value: value.level.number if isinstance(value, Wrapper) else 0)
     if not isinstance(top, Wrapper) or top.level.number < level.number:
@@ -418,7 +418,7 @@ def maps_in(values: Iterable[Any]) -> list[Any]:
 
 
 # -- tensors that become duals, and stop being ones ----------------------------------------------------------
-def promote(tensor: Tensor, level: Any) -> None:
+def promote(tensor: Tensor, level: Directions) -> None:
     """Makes a tensor a dual at this level, as it is about to be written to. See Note [Duals in place]."""
     source: Any = tensor.__dict__.get("source")
     if source is None and type(tensor) in PLAIN and tensor.origin is not None:

@@ -64,9 +64,9 @@ def backward(
 
 
 def grad(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
+    outputs: object,
+    inputs: object,
+    grad_outputs: object = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
     only_inputs: bool = True,
@@ -118,7 +118,7 @@ def grad(
 
 
 def _captured(
-    outputs: Any, wanted: Sequence[Any], given: Any, keep: bool, graph: bool, unused: bool
+    outputs: object, wanted: Sequence[Any], given: object, keep: bool, graph: bool, unused: bool
 ) -> tuple[Any, ...]:
     task = Task(keep, graph)
     seeds = seeds_for(outputs, given, task.tensors)
@@ -255,7 +255,7 @@ def _facts(output: Any) -> tuple[tuple[int, ...], Any]:
     return kind.shape, kind.dtype.numpy
 
 
-def _edge_of_input(value: Any) -> tuple[Any, int]:
+def _edge_of_input(value: object) -> tuple[Any, int]:
     if isinstance(value, GradientEdge):
         return anchor(value.node), value.output_nr
     if not isinstance(value, Tensor):
@@ -267,7 +267,7 @@ def _edge_of_input(value: Any) -> tuple[Any, int]:
     return gradient_edge(value)
 
 
-def _accumulating(value: Any) -> Any:
+def _accumulating(value: object) -> Any:
     """The node of an input of backward; a tensor that is no leaf gets its gradient in `.grad` too."""
     if isinstance(value, Tensor):
         if value.origin is not None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autograd.batched import materialised
 from weft.autograd.dual import OWNER, DualTensor, dual, plain_parts
@@ -31,6 +31,10 @@ from weft.tensor.meta import faking
 from weft.tensor.saved import drop_unread
 from weft.tensor.tape import transforming
 from weft.tensor.wrapper import Wrapper, entry
+
+if TYPE_CHECKING:
+    from weft.tensor.tape import Node
+
 
 NOT_A_TENSOR = "Thing passed to transform API must be Tensor, got {kind}"
 Cuts = list[tuple[Any, tuple[Any, ...]]]
@@ -59,7 +63,7 @@ class Differentiation:
         transforming.reset(self.mark)
         modes.leave(self.token)
 
-    def enter(self, value: Any) -> Tensor:
+    def enter(self, value: object) -> Tensor:
         """A tracked stand-in for an argument."""
         if not isinstance(value, Tensor):
             raise ValueError(NOT_A_TENSOR.format(kind=type(value)))
@@ -139,7 +143,7 @@ class Differentiation:
                 stack += [(target, False) for target in node.next if target is not None]
         return cuts
 
-    def left(self, tree: Any) -> Any:
+    def left(self, tree: object) -> Any:
         """Results as the caller gets them: outside of the graph, unless it reaches beyond this run."""
         leaves, build = flatten(tree)
         return build([self._left(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves])
@@ -161,11 +165,11 @@ def whole(cuts: Cuts) -> Iterator[None]:
             _hold(node, held)
 
 
-def _held(node: Any) -> tuple[Any, ...]:
+def _held(node: Node) -> tuple[Any, ...]:
     return node.next, node.saved, node.versions
 
 
-def _hold(node: Any, held: tuple[Any, ...]) -> None:
+def _hold(node: Node, held: tuple[Any, ...]) -> None:
     """Gives a node its edges back, and what it had saved unless a sweep has freed it since."""
     node.next = held[0]
     if node.saved is not None:

@@ -8,11 +8,15 @@ closed around a function.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.autograd.dual import Directions, dual, is_dual
 from weft.tensor.base import Tensor
 from weft.tensor.wrapper import levels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 _open: ContextVar[tuple[Directions, ...]] = ContextVar("weft_dual_levels", default=())
 
@@ -60,8 +64,8 @@ class dual_level:
     def __exit__(self, *_error: object) -> None:
         exit_dual_level()
 
-    def __call__(self, function: Any) -> Any:
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def __call__(self, function: Callable[..., Any]) -> Any:
+        def wrapped(*args: object, **kwargs: object) -> Any:
             with dual_level():
                 return function(*args, **kwargs)
 

@@ -18,7 +18,7 @@ import inspect
 import weakref
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ClassVar, Final, NamedTuple, TypeVarTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVarTuple
 
 from weft.autograd.function_context import FunctionCtx as FunctionCtx
 from weft.autograd.function_context import keep
@@ -37,6 +37,10 @@ from weft.tensor.saved import note_origin
 from weft.tensor.tape import Node, gradient_edge, next_sequence
 from weft.tensor.views import CUSTOM, MULTIPLE, attach_alias, attach_view, refresh
 from weft.tensor.wrapper import Wrapper, highest
+
+if TYPE_CHECKING:
+    from weft.core.modes import State
+
 
 __all__ = [
     "BackwardCFunction",
@@ -74,7 +78,7 @@ class Function:
     generate_vmap_rule: ClassVar[bool] = False
     _backward_cls: ClassVar[type[FunctionNode]] = FunctionNode
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         warn_at_level(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you "
             "should invoke them on the class itself. Instantiating an autograd function will raise an error "
@@ -83,11 +87,11 @@ class Function:
             stacklevel=2,
         )
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
+    def __init_subclass__(cls, **keywords: object) -> None:
         super().__init_subclass__(**keywords)
         cls._backward_cls = node_class_for(cls)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         raise RuntimeError(
             "Legacy autograd function with non-static forward method is deprecated. Please use new-style "
             "autograd function with static forward method. (Example: "
@@ -100,7 +104,7 @@ class Function:
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+    def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Any) -> Any:
         """Saves what backward needs, where forward takes no ctx."""
         raise NotImplementedError("setup_context is not implemented.")
 
@@ -108,14 +112,14 @@ class Function:
     vjp: ClassVar[Callable[..., Any]] = staticmethod(missing_backward)
 
     @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+    def jvp(ctx: FunctionCtx, *grad_inputs: object) -> Any:
         """The tangents of the outputs for tangents of the inputs (None for inputs without one)."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+    def vmap(info: object, in_dims: object, *args: object) -> Any:
         """The outputs, and their batch dimensions, for arguments with these batch dimensions."""
         raise NotImplementedError(
             "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
@@ -174,7 +178,7 @@ no_setup = Function.setup_context
 
 
 # -- running forward -----------------------------------------------------------------------
-def run_forward(cls: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
+def run_forward(cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
     """Forward, in either style, with its context."""
     forward = cls.forward
     if seams.callee is not None:
@@ -186,7 +190,7 @@ def run_forward(cls: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
     return result
 
 
-def modal(cls: Any, ctx: Any, args: tuple[Any, ...], live: bool, mode: Any) -> Any:
+def modal(cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...], live: bool, mode: State) -> Any:
     """`apply` where modes are active, or where the call is watched (see `function_witness`)."""
     witness: Any = ABSENT
     if live and cls._backward_cls.watched:
@@ -214,7 +218,7 @@ class Parameters(NamedTuple):
     variadic: bool
 
 
-def parameters_of(cls: Any, with_context: bool) -> Parameters:
+def parameters_of(cls: type[Function], with_context: bool) -> Parameters:
     """The positional parameters of forward, after ctx."""
     forward = cls.forward
     function = getattr(forward, "__func__", forward)
@@ -232,7 +236,7 @@ def parameters_of(cls: Any, with_context: bool) -> Parameters:
 
 
 def positional(
-    cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], with_context: bool
+    cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any], with_context: bool
 ) -> tuple[Any, ...]:
     """All arguments in forward's order. With setup_context, its inputs include defaults."""
     names, defaults, variadic = parameters_of(cls, with_context)
@@ -262,7 +266,9 @@ def positional(
 
 
 # -- recording -----------------------------------------------------------------------
-def recorded(cls: Any, ctx: Any, args: tuple[Any, ...], result: Any, mode: Any, witness: Any) -> Any:
+def recorded(
+    cls: type[Function], ctx: Any, args: tuple[Any, ...], result: Any, mode: Any, witness: object
+) -> Any:
     """Puts a node behind the outputs of forward."""
     single = type(result) is Tensor or type(result) is not tuple and not isinstance(result, tuple)
     if single and not isinstance(result, Tensor):
@@ -319,7 +325,7 @@ def recorded(cls: Any, ctx: Any, args: tuple[Any, ...], result: Any, mode: Any, 
 
 
 def outputs_of(
-    ctx: Any, node: Any, args: tuple[Any, ...], values: tuple[Any, ...], single: bool
+    ctx: FunctionCtx, node: Node, args: tuple[Any, ...], values: tuple[Any, ...], single: bool
 ) -> tuple[Any, ...]:
     """The outputs with this node as their history; see Note [Outputs that are inputs]."""
     dirty, flat = checked_marks(ctx, values)
@@ -346,7 +352,7 @@ def outputs_of(
     return tuple(results)
 
 
-def holds(values: Any, value: Any) -> bool:
+def holds(values: Any, value: object) -> bool:
     """Whether this very object is among the values."""
     for other in values:  # noqa: SIM110  (a generator costs four times as much)
         if value is other:
@@ -354,7 +360,7 @@ def holds(values: Any, value: Any) -> bool:
     return False
 
 
-def checked_marks(ctx: Any, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def checked_marks(ctx: FunctionCtx, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """What was marked dirty and what was marked as without gradient, or PyTorch's errors."""
     dirty, flat = ctx.dirty_tensors or (), ctx.non_differentiable or ()
     for value in dirty:
@@ -375,7 +381,7 @@ def checked_marks(ctx: Any, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], t
     return dirty, flat
 
 
-def overwritten(value: Tensor, node: Any, index: int, tensors: int) -> None:
+def overwritten(value: Tensor, node: Node, index: int, tensors: int) -> None:
     """An output that was marked dirty: the tensor itself gets this history."""
     if value.origin is None:
         if value.tracked and value.node is None:
@@ -414,7 +420,7 @@ def without_gradient(value: Tensor, given: bool, dirty: bool) -> Tensor:
     return value
 
 
-def unrecorded_outputs(ctx: Any, args: tuple[Any, ...], result: Any) -> Any:
+def unrecorded_outputs(ctx: FunctionCtx, args: tuple[Any, ...], result: object) -> Any:
     """The outputs of a call that is not recorded: inputs returned as they are become views of themselves."""
     if isinstance(result, tuple):
         values = tuple(result)
@@ -465,7 +471,7 @@ class DelayedError(Node):
     __slots__ = ()
     _forward_cls = None  # what runs in backward is not for compilers to try
 
-    def raw_backward(self, grad: Any) -> Any:
+    def raw_backward(self, grad: object) -> Any:
         raise RuntimeError(
             "trying to differentiate twice a function that was marked with @once_differentiable"
         )
@@ -514,7 +520,7 @@ def blocked(ctx: Any, given: list[Tensor], value: Any) -> Any:
 
 
 # -- transforms -----------------------------------------------------------------------
-def transformed(cls: Any, args: tuple[Any, ...]) -> Any:
+def transformed(cls: type[Function], args: tuple[Any, ...]) -> Any:
     """`apply` inside a transform: the wrapper class of the innermost one takes the call over."""
     top = highest(args)
     assert top is not None
@@ -524,7 +530,7 @@ def transformed(cls: Any, args: tuple[Any, ...]) -> Any:
     return handler(cls, args, top.level)
 
 
-def check_transformable(cls: Any) -> None:
+def check_transformable(cls: type[Function]) -> None:
     """Raises where a Function cannot be transformed because its forward takes ctx."""
     if cls.setup_context is no_setup:
         raise RuntimeError(
@@ -533,7 +539,7 @@ def check_transformable(cls: Any) -> None:
         )
 
 
-def batching_rule(cls: Any) -> Callable[..., Any] | None:
+def batching_rule(cls: type[Function]) -> Callable[..., Any] | None:
     """The Function's own `vmap`; None where the rule is to be generated. Raises where there is neither."""
     check_transformable(cls)
     written = cls.vmap is not Function.vmap
@@ -554,7 +560,7 @@ def batching_rule(cls: Any) -> Callable[..., Any] | None:
     return found
 
 
-def tangents_of(cls: Any, ctx: Any, tangents: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+def tangents_of(cls: type[Function], ctx: Any, tangents: tuple[Any, ...], count: int) -> tuple[Any, ...]:
     """Runs the Function's `jvp`: one tangent (or None) for each of `count` outputs."""
     if ctx.saved_for_forward is not None:
         ctx._items, ctx._versions, ctx._plain = ctx.saved_for_forward, None, True

@@ -151,7 +151,7 @@ class Captured:
 
         return run
 
-    def values(self, ctx: Any, original: Any, gradients: tuple[Any, ...]) -> list[Any] | None:
+    def values(self, ctx: Any, original: object, gradients: tuple[Any, ...]) -> list[Any] | None:
         """What the graph takes behind the gradients; None where it must not run."""
         recipe = self.recipe
         if state.get() is not False or not fitting(gradients, recipe.gradients):
@@ -191,7 +191,7 @@ def fitting(values: Sequence[Any], wanted: tuple[Any, ...]) -> bool:
     return True
 
 
-def is_tensor(value: Any, shape: tuple[Any, ...], kind: Any, device: Any, tracked: bool) -> bool:
+def is_tensor(value: Any, shape: tuple[Any, ...], kind: Any, device: object, tracked: bool) -> bool:
     if type(value) not in PLAIN or value.tracked is not tracked:
         return False
     array = value.array
@@ -208,7 +208,7 @@ def is_intact(ctx: Any) -> bool:
     return versions is None or all(versions[i][0] == versions[i + 1] for i in range(0, len(versions), 2))
 
 
-def recipe_of(body: Any) -> Recipe:
+def recipe_of(body: object) -> Recipe:
     graph = getattr(body, "graph", None)
     recipe: Recipe | None = None if graph is None else graph.meta.get(RECIPE)
     if recipe is None:
@@ -218,7 +218,7 @@ def recipe_of(body: Any) -> Recipe:
     return recipe
 
 
-def run_forward(fwd: Any, operands: Any, owner: Any, args: Any, live: bool, mode: Any) -> tuple[Any, ...]:
+def run_forward(fwd: Any, operands: Any, owner: Any, args: Any, live: bool, mode: object) -> tuple[Any, ...]:
     """What forward's graph gives, and who watched it: see `function_witness`."""
     body = getattr(fwd, "forward", fwd)
     watched = live and owner._backward_cls.watched
@@ -324,18 +324,18 @@ class Attached:
                 made.array = before.array  # by which those who trace graphs know an input that is returned
         return given, ctx
 
-    def is_constant(self, _node: Any, position: int, _tensor: Any) -> bool:
+    def is_constant(self, _node: object, position: int, _tensor: object) -> bool:
         """What a `Witness` says, who saw forward while it was captured."""
         return position in self.constants
 
 
-def native_backward(function_ctx: Any, *gradients: Any) -> Any:
+def native_backward(function_ctx: Any, *gradients: object) -> Any:
     """Stands, in a graph, for a backward that is no graph: the user's own."""
     owner = function_ctx._forward_cls
     return owner._backward_cls.find_backward()(function_ctx, *gradients)
 
 
-def function_outputs(result: Any, operands: tuple[Any, ...], dirty: tuple[int, ...] = ()) -> Any:
+def function_outputs(result: object, operands: tuple[Any, ...], dirty: tuple[int, ...] = ()) -> Any:
     """What `apply` gives where nothing is recorded: inputs that forward returned are views of themselves,
     unless it has written to them.
     """
@@ -344,7 +344,7 @@ def function_outputs(result: Any, operands: tuple[Any, ...], dirty: tuple[int, .
     return unrecorded_outputs(ctx, operands, result)
 
 
-def mark(ctx: Any, result: Any, flat: Sequence[int], dirty: Sequence[int]) -> None:
+def mark(ctx: FunctionCtx, result: object, flat: Sequence[int], dirty: Sequence[int]) -> None:
     """Says of the outputs what forward said of them."""
     every = result if type(result) is tuple else (result,)
     if flat:
@@ -353,7 +353,7 @@ def mark(ctx: Any, result: Any, flat: Sequence[int], dirty: Sequence[int]) -> No
         ctx.dirty_tensors = tuple([every[place] for place in dirty])
 
 
-def fill(ctx: Any, recipe: Recipe, kept: Sequence[Any]) -> None:
+def fill(ctx: FunctionCtx, recipe: Recipe, kept: Sequence[Any]) -> None:
     """Leaves in the context what forward left there."""
     fields = ctx.__dict__
     if recipe.saved is not None:

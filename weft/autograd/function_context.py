@@ -14,6 +14,7 @@ reaches it. `weft.autograd.function_witness` tells it from a constant.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from weft.core.dtypes import BY_NUMPY
@@ -64,7 +65,7 @@ class FunctionCtx:
         """Says which outputs have no gradient."""
         self.non_differentiable = args
 
-    def mark_shared_storage(self, *_pairs: Any) -> None:
+    def mark_shared_storage(self, *_pairs: object) -> None:
         warn_at_level(
             "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked. "
             "Note that calls to `set_()` are not tracked",
@@ -109,7 +110,7 @@ class Output:
         self.array, self.index, self.kind = tensor.array, tensor.index, type(tensor)
         self.cell, self.tracked = tensor.cell, tensor.tracked
 
-    def tensor(self, node: Any) -> Tensor:
+    def tensor(self, node: object) -> Tensor:
         made = wrap(self.array, self.tracked, self.kind)
         made.cell = self.cell
         if self.tracked:
@@ -125,7 +126,7 @@ class Loose:
     def __init__(self, value: Tensor) -> None:
         self.value = value
 
-    def tensor(self, node: Any) -> Tensor:
+    def tensor(self, node: object) -> Tensor:
         return unrecorded(self.value, node) if grad_enabled() else self.value
 
 
@@ -141,7 +142,7 @@ class Packed:
         if tensor.tracked:
             self.target = "own" if tensor.node is node else tensor if tensor.node is None else tensor.node
 
-    def tensor(self, node: Any) -> Tensor:
+    def tensor(self, node: object) -> Tensor:
         answer: Tensor = self.item.tensor()
         if self.target is None or self.loose:
             return unrecorded(answer, node) if self.loose and grad_enabled() else answer
@@ -156,7 +157,7 @@ class Packed:
         return made
 
 
-def keep(ctx: FunctionCtx, node: Any, args: tuple[Any, ...], mode: Any, witness: Any) -> None:
+def keep(ctx: FunctionCtx, node: object, args: tuple[Any, ...], mode: Any, witness: object) -> None:
     """Puts what forward asked to save into the context, at the versions it has now."""
     saved = ctx.to_save
     if type(saved) is not tuple:
@@ -200,7 +201,7 @@ def is_free(tensor: Tensor) -> bool:
     return BY_NUMPY[tensor.array.dtype].category >= 2 and (not tensor.tracked or type(tensor.node) is Stop)
 
 
-def _stays_plain(node: Any, items: list[Any], witness: Any) -> bool:
+def _stays_plain(node: object, items: list[Any], witness: Any) -> bool:
     """Whether the last item is a constant; else it is marked as computed from an input."""
     constant: bool = witness.is_constant(node, len(items) - 1, items[-1])
     if not constant:
@@ -208,13 +209,15 @@ def _stays_plain(node: Any, items: list[Any], witness: Any) -> bool:
     return constant
 
 
-def pack_items(ctx: FunctionCtx, node: Any, pair: Any) -> None:
+def pack_items(ctx: FunctionCtx, node: object, pair: Any) -> None:
     """Runs a pair of saved-tensor hooks over what was saved; versions are no longer watched then."""
     ctx._items = tuple(None if item is None else pack_one(item, node, *pair) for item in ctx._items)
     ctx._versions, ctx._plain = None, False
 
 
-def pack_one(item: Any, node: Any, pack: Any, unpack_hook: Any) -> Packed:
+def pack_one(
+    item: Any, node: object, pack: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]
+) -> Packed:
     loose = type(item) is Loose
     tensor = item.tensor(node) if type(item) is Output else item.value if loose else item
     return Packed(Item(run_pack(pack, tensor), unpack_hook, tensor.array), tensor, node, loose)
@@ -257,7 +260,7 @@ class SavedItem:
     def __init__(self, node: Any, position: int) -> None:
         self.node, self.position = node, position
 
-    def register_hooks(self, pack_hook: Any, unpack_hook: Any) -> None:
+    def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         """Packs this saved tensor now; it is unpacked when backward asks for it."""
         ctx: FunctionCtx = self.node.ctx
         if ctx._items is None:
@@ -290,7 +293,7 @@ class UnrecordedBackward(Node):
 
     __slots__ = ()
 
-    def raw_backward(self, grad: Any) -> Any:
+    def raw_backward(self, grad: object) -> Any:
         raise RuntimeError(self.params[0])
 
     graph_backward = raw_backward

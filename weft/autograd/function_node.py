@@ -104,7 +104,7 @@ class FunctionNode(Node):
         called = backward if seams.callee is None else seams.callee(backward)
         return called if captured is None else captured.around(called, backward)
 
-    def given(self, position: int, gradient: Any) -> Any:
+    def given(self, position: int, gradient: object) -> Any:
         """What backward gets for one output: zeros where no gradient came, unless it wants to know."""
         if gradient is not None or not self.ctx.materialize_grads:
             return gradient
@@ -118,7 +118,7 @@ class FunctionNode(Node):
             return None
         return REGISTRY["zeros"](made.shape, dtype=made.dtype, device=made.device)
 
-    def per_tensor(self, result: Any) -> list[Any]:
+    def per_tensor(self, result: object) -> list[Any]:
         """What backward returned, counted and checked: one gradient, or None, per tensor argument."""
         values = list(result) if isinstance(result, tuple) else [result]
         layout = self.layout
@@ -198,12 +198,12 @@ class FunctionNode(Node):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
 
-def missing_backward(ctx: Any, *grad_outputs: Any) -> Any:
+def missing_backward(ctx: FunctionCtx, *grad_outputs: object) -> Any:
     """Stands for a backward that the user did not write."""
     raise NotImplementedError(NO_BACKWARD)
 
 
-def type_of_output(value: Any) -> Any:
+def type_of_output(value: object) -> Any:
     """The type of a tensor among several outputs; None for anything else."""
     if not isinstance(value, Tensor):
         return None

@@ -35,7 +35,7 @@ class Witness:
             if isinstance(value, Tensor) and value.tracked:
                 self.touched[id(value)] = weakref.ref(value)
 
-    def __call__(self, op: Op | None, tensors: list[Tensor], results: Any) -> None:
+    def __call__(self, op: Op | None, tensors: list[Tensor], results: object) -> None:
         """An op has made (or is about to overwrite) these results from these tensors."""
         if (op is None or passes_gradients(op)) and any(map(self.has_touched, tensors)):
             self.touch(results)
@@ -48,7 +48,7 @@ class Witness:
                 return True
         return False
 
-    def touch(self, value: Any) -> None:
+    def touch(self, value: object) -> None:
         if isinstance(value, Tensor):
             if BY_NUMPY[value.array.dtype].category >= 2:
                 self.touched[id(value)] = weakref.ref(value)

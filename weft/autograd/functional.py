@@ -38,7 +38,7 @@ TWICE = (
 
 
 # -- inputs and outputs -----------------------------------------------------------------------
-def _as_tuple(value: Any, label: str, name: str) -> tuple[bool, Tensors]:
+def _as_tuple(value: object, label: str, name: str) -> tuple[bool, Tensors]:
     """Whether a tuple was given, and the tensors as a tuple."""
     if isinstance(value, tuple):
         for position, item in enumerate(value):
@@ -58,7 +58,7 @@ def _as_tuple(value: Any, label: str, name: str) -> tuple[bool, Tensors]:
     return False, (value,)
 
 
-def _outputs(value: Any, name: str) -> tuple[bool, Tensors]:
+def _outputs(value: object, name: str) -> tuple[bool, Tensors]:
     if not isinstance(value, (Tensor, tuple)):
         label = "outputs of the user-provided function"
         raise TypeError(
@@ -198,7 +198,11 @@ def _independent(stage: str, position: int) -> str:
 
 # -- products -----------------------------------------------------------------------
 def vjp(
-    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+    func: Callable[..., Any],
+    inputs: object,
+    v: object = None,
+    create_graph: bool = False,
+    strict: bool = False,
 ) -> Any:
     """(func(*inputs), the vector v times the Jacobian)."""
     with enable_grad():
@@ -222,7 +226,11 @@ def vjp(
 
 
 def jvp(
-    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+    func: Callable[..., Any],
+    inputs: object,
+    v: object = None,
+    create_graph: bool = False,
+    strict: bool = False,
 ) -> Any:
     """(func(*inputs), the Jacobian times the vector v), by differentiating the gradient with respect to its
     vector."""
@@ -261,7 +269,7 @@ def _single(func: Callable[..., Any], given: Tensors, name: str) -> Tensor:
 
 
 def _first_order(
-    func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool, name: str
+    func: Callable[..., Any], inputs: object, v: object, create_graph: bool, strict: bool, name: str
 ) -> tuple[bool, Tensors, Tensors, Tensor, Tensors]:
     """What vhp and hvp share: inputs, vector, the function's value and its gradient, recorded."""
     is_tuple, given = _as_tuple(inputs, "inputs", name)
@@ -285,7 +293,11 @@ def _first_order(
 
 
 def vhp(
-    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+    func: Callable[..., Any],
+    inputs: object,
+    v: object = None,
+    create_graph: bool = False,
+    strict: bool = False,
 ) -> Any:
     """(func(*inputs), the vector v times the Hessian)."""
     with enable_grad():
@@ -296,7 +308,11 @@ def vhp(
 
 
 def hvp(
-    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+    func: Callable[..., Any],
+    inputs: object,
+    v: object = None,
+    create_graph: bool = False,
+    strict: bool = False,
 ) -> Any:
     """(func(*inputs), the Hessian times the vector v)."""
     with enable_grad():
@@ -312,7 +328,7 @@ def hvp(
 # -- matrices -----------------------------------------------------------------------
 def jacobian(
     func: Callable[..., Any],
-    inputs: Any,
+    inputs: object,
     create_graph: bool = False,
     strict: bool = False,
     vectorize: bool = False,
@@ -410,7 +426,7 @@ def _all_rows(output: Tensor, given: Tensors, create_graph: bool) -> Tensors:
     return tuple(ops.reshape(row, (*output.shape, *x.shape)) for row, x in zip(rows, given, strict=True))
 
 
-def _forward_jacobian(func: Callable[..., Any], inputs: Any, strict: bool, vectorize: bool) -> Any:
+def _forward_jacobian(func: Callable[..., Any], inputs: object, strict: bool, vectorize: bool) -> Any:
     if strict:
         raise RuntimeError(
             named(
@@ -449,7 +465,7 @@ def _forward_jacobian(func: Callable[..., Any], inputs: Any, strict: bool, vecto
 
 def hessian(
     func: Callable[..., Any],
-    inputs: Any,
+    inputs: object,
     create_graph: bool = False,
     strict: bool = False,
     vectorize: bool = False,

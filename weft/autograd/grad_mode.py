@@ -12,11 +12,15 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextvars import Context, ContextVar, copy_context
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.core import modes
 from weft.core.modes import state
 from weft.core.warn import warn_at_level
+
+if TYPE_CHECKING:
+    pass
+
 
 multithreading: ContextVar[bool] = ContextVar("weft_multithreading", default=True)
 view_replay: ContextVar[bool] = ContextVar("weft_view_replay", default=False)
@@ -35,7 +39,7 @@ def is_inference_mode_enabled() -> bool:
     return type(value) is not bool and value.inference
 
 
-def put(**changes: Any) -> None:
+def put(**changes: object) -> None:
     """Changes the active modes for good: until somebody puts them back."""
     modes.enter(**changes)
 
@@ -85,7 +89,7 @@ class _Steps:
 
     __slots__ = ("factory", "coroutine")
 
-    def __init__(self, factory: Callable[[], Any], coroutine: Any) -> None:
+    def __init__(self, factory: Callable[[], Any], coroutine: object) -> None:
         self.factory, self.coroutine = factory, coroutine
 
     def __await__(self) -> Generator[Any, Any, Any]:
@@ -113,7 +117,7 @@ async def _awaited(awaitable: Any) -> Any:
     return await awaitable
 
 
-def decorate(factory: Callable[[], Any], function: Any) -> Any:
+def decorate(factory: Callable[[], Any], function: Callable[..., Any]) -> Any:
     """The function, run inside a new context of the factory at each call."""
     if inspect.isclass(function):
         warn_at_level(
@@ -127,7 +131,7 @@ def decorate(factory: Callable[[], Any], function: Any) -> Any:
         )
         made = function
 
-        def construct(*args: Any, **kwargs: Any) -> Any:
+        def construct(*args: object, **kwargs: object) -> Any:
             with factory():
                 return made(*args, **kwargs)
 
@@ -135,27 +139,27 @@ def decorate(factory: Callable[[], Any], function: Any) -> Any:
     if inspect.isasyncgenfunction(function):
 
         @wraps(function)
-        def around_async_generator(*args: Any, **kwargs: Any) -> Any:
+        def around_async_generator(*args: object, **kwargs: object) -> Any:
             return _drive_async(factory, function(*args, **kwargs))
 
         return around_async_generator
     if inspect.iscoroutinefunction(function):
 
         @wraps(function)
-        async def around_coroutine(*args: Any, **kwargs: Any) -> Any:
+        async def around_coroutine(*args: object, **kwargs: object) -> Any:
             return await _Steps(factory, function(*args, **kwargs))
 
         return around_coroutine
     if inspect.isgeneratorfunction(function):
 
         @wraps(function)
-        def around_generator(*args: Any, **kwargs: Any) -> Any:
+        def around_generator(*args: object, **kwargs: object) -> Any:
             return (yield from _drive(factory, function(*args, **kwargs)))
 
         return around_generator
 
     @wraps(function)
-    def around(*args: Any, **kwargs: Any) -> Any:
+    def around(*args: object, **kwargs: object) -> Any:
         with factory():
             return function(*args, **kwargs)
 
@@ -176,11 +180,11 @@ class _Mode:
 class no_grad(_Mode):
     """Inside, ops record nothing and results do not require grad."""
 
-    def __new__(cls, orig_func: Any = None) -> Any:
+    def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
         made = object.__new__(cls)
         return made if orig_func is None else made(orig_func)
 
-    def __init__(self, orig_func: Any = None) -> None:
+    def __init__(self, orig_func: Callable[..., Any] | None = None) -> None:
         self.prev = False
 
     def __enter__(self) -> None:
@@ -193,11 +197,11 @@ class no_grad(_Mode):
 class enable_grad(_Mode):
     """Inside, ops record, also within no_grad."""
 
-    def __new__(cls, orig_func: Any = None) -> Any:
+    def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
         made = object.__new__(cls)
         return made if orig_func is None else made(orig_func)
 
-    def __init__(self, orig_func: Any = None) -> None:
+    def __init__(self, orig_func: Callable[..., Any] | None = None) -> None:
         self.prev = True
 
     def __enter__(self) -> None:
@@ -239,14 +243,14 @@ class inference_mode(_Mode):
     """Inside, nothing is recorded and new tensors can never take part in autograd; `inference_mode(False)`
     leaves it again."""
 
-    def __new__(cls, mode: Any = True) -> Any:
+    def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
         made = object.__new__(cls)
         if isinstance(mode, bool):
             return made
         made.mode = True
         return made(mode)
 
-    def __init__(self, mode: Any = True) -> None:
+    def __init__(self, mode: bool | Callable[..., Any] = True) -> None:
         if isinstance(mode, bool):
             self.mode = mode
         self._before: Any = None

@@ -8,7 +8,7 @@ gradients.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from weft.ops.record import REGISTRY
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.tape import Node, gradient_edge, next_sequence
 from weft.tensor.views import refresh
+
+if TYPE_CHECKING:
+    from weft.core.arrays import Array
+
 
 Function = Callable[..., Any]
 
@@ -37,7 +41,7 @@ UNDEFINED = "Expected all input grads to be undefined or zero when all output gr
 
 def gradcheck(
     func: Function,
-    inputs: Any,
+    inputs: object,
     *,
     eps: float = 1e-6,
     atol: float = 1e-5,
@@ -78,7 +82,7 @@ def gradcheck(
     return True
 
 
-def _as_pairs(func: Function, inputs: Any) -> tuple[Function, tuple[Any, ...]]:
+def _as_pairs(func: Function, inputs: object) -> tuple[Function, tuple[Any, ...]]:
     """The function on real numbers: a complex input or output is a pair. The gradient of a complex number is
     that of its pair, by definition.
     """
@@ -89,7 +93,7 @@ def _as_pairs(func: Function, inputs: Any) -> tuple[Function, tuple[Any, ...]]:
         pair = REGISTRY["view_as_real"](wrap(given[i].array.copy()))
         leaves[i] = wrap(pair.array, settled(given[i]).tracked)
 
-    def on_pairs(*args: Any) -> Any:
+    def on_pairs(*args: object) -> Any:
         own = [REGISTRY["view_as_complex"](x) if i in places else x for i, x in enumerate(args)]
         outputs = func(*own)
         parts = [
@@ -103,8 +107,8 @@ def _as_pairs(func: Function, inputs: Any) -> tuple[Function, tuple[Any, ...]]:
 
 def gradgradcheck(
     func: Function,
-    inputs: Any,
-    grad_outputs: Any = None,
+    inputs: object,
+    grad_outputs: object = None,
     *,
     eps: float = 1e-6,
     atol: float = 1e-5,
@@ -138,7 +142,7 @@ def gradgradcheck(
         made = list(as_tuple(grad_outputs))
     count = len(made)
 
-    def first_gradients(*args: Any) -> tuple[Any, ...]:
+    def first_gradients(*args: object) -> tuple[Any, ...]:
         own, seeds = args[: len(args) - count], args[len(args) - count :]
         wanted = tuple(x for x in own if isinstance(x, Tensor) and x.tracked)
         outs = differentiable(func(*own))
@@ -163,11 +167,11 @@ def gradgradcheck(
     )
 
 
-def as_tuple(value: Any) -> tuple[Any, ...]:
+def as_tuple(value: object) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def differentiable(outputs: Any) -> tuple[Tensor, ...]:
+def differentiable(outputs: object) -> tuple[Tensor, ...]:
     """The outputs that require grad."""
     return tuple(o for o in as_tuple(outputs) if isinstance(o, Tensor) and settled(o).tracked)
 
@@ -190,7 +194,7 @@ class _Undefined(Node):
 
     __slots__ = ()
 
-    def raw_backward(self, grad: Any) -> Any:
+    def raw_backward(self, grad: object) -> Any:
         return (None,)
 
     graph_backward = raw_backward
@@ -214,7 +218,7 @@ class _Check:
     def __init__(
         self,
         func: Function,
-        inputs: Any,
+        inputs: object,
         eps: float,
         atol: float,
         rtol: float,
@@ -408,7 +412,7 @@ class _Check:
                         f"{i},\nnumerical:{wrap(expected)}\nanalytical:{wrap(found)}\n"
                     )
 
-    def tangents(self, place: int, along: Any) -> list[Any]:
+    def tangents(self, place: int, along: object) -> list[Any]:
         """How the differentiable outputs move where one input moves along this direction."""
         with dual_level():
             given = list(self.inputs)
@@ -465,7 +469,7 @@ class _Check:
                         )
 
 
-def _direction(array: Any, generator: np.random.Generator) -> Any:
+def _direction(array: Array, generator: np.random.Generator) -> Any:
     """A random direction of length one, with positive entries so that errors do not cancel."""
     raw = np.asarray(generator.uniform(0, 1, array.shape))
     length = float(np.sqrt((raw * raw).sum()))

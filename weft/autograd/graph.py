@@ -118,7 +118,7 @@ def register_multi_grad_hook(
         return state
 
     def hook_for(position: int) -> Callable[[Any], None]:
-        def on_all(gradient: Any) -> None:
+        def on_all(gradient: object) -> None:
             with guard:
                 state = progress(local.task)
                 state["gradients"][position] = gradient
@@ -127,7 +127,7 @@ def register_multi_grad_hook(
             if ready:
                 fn(state["gradients"])
 
-        def on_any(gradient: Any) -> None:
+        def on_any(gradient: object) -> None:
             with guard:
                 state = progress(local.task)
                 first, state["done"] = not state["done"], True
@@ -169,7 +169,7 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):
         super().__exit__(*error)
         self.kept.clear()
 
-    def _unpack(self, packed: Any) -> Any:
+    def _unpack(self, packed: object) -> Any:
         if self.kept.cleared:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the "

@@ -25,6 +25,9 @@ from weft.tensor.base import Tensor, wrap
 from weft.tensor.tape import Node
 from weft.tensor.views import Stop, refresh
 
+if TYPE_CHECKING:
+    from weft.tensor.tape import Node
+
 
 class HookTable(dict[int, Any]):
     """Hooks by number, in order of registration; can be referred to weakly."""
@@ -41,7 +44,7 @@ class RemovableHandle:
 
     next_id = 0
 
-    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
+    def __init__(self, hooks_dict: MutableMapping[int, Any], *, extra_dict: Any = None) -> None:
         self.hooks_dict_ref = weakref.ref(hooks_dict)
         self.id = RemovableHandle.next_id
         RemovableHandle.next_id += 1
@@ -294,11 +297,11 @@ def wrapped(values: Any, graph: bool) -> tuple[Any, ...]:
     return tuple([v if v is None or graph else wrap(v) for v in values])
 
 
-def hook_name(hook: Any) -> str:
+def hook_name(hook: Callable[..., Any]) -> str:
     return str(getattr(hook, "__name__", None) or hook)
 
 
-def checked(hook: Any, before: Any, after: Any) -> Any:
+def checked(hook: Callable[..., Any], before: Any, after: object) -> Any:
     """What a hook returned in place of a gradient must look like that gradient."""
     if after is not None and not isinstance(after, Tensor):
         raise TypeError(f"expected Variable, but hook returned '{type(after).__name__}'")
@@ -331,7 +334,7 @@ class Retained:
 
     __slots__ = ()
 
-    def moved(self, tensor: Tensor, node: Any, index: int) -> None:
+    def moved(self, tensor: Tensor, node: Node, index: int) -> None:
         """The tensor's history has moved from this node's output to where it is now."""
         if node is not None and node.hooks is not None:
             node.hooks.tables.get(RETAINING.name, {}).pop(index, None)

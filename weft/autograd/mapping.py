@@ -16,17 +16,17 @@ from weft.core.dims import outside
 from weft.core.trees import flatten
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
-from weft.tensor.wrapper import levels
+from weft.tensor.wrapper import Level, levels
 
 RANDOMNESS = ("error", "different", "same")
 
 
-def structure(tree: Any) -> str:
+def structure(tree: object) -> str:
     """The shape of a tree as text, with PyTorch's words for it: two trees are alike if their texts are."""
     return _structure(tree, 0)
 
 
-def _structure(tree: Any, indent: int) -> str:
+def _structure(tree: object, indent: int) -> str:
     if isinstance(tree, dict):
         kind, context, children = type(tree).__name__, repr(list(tree)), list(tree.values())
     elif isinstance(tree, (tuple, list)):
@@ -41,12 +41,12 @@ def _structure(tree: Any, indent: int) -> str:
     return f"TreeSpec({kind}, {context}, [" + ",\n".join(parts) + "])"
 
 
-def spread(prefix: Any, tree: Any) -> list[Any] | None:
+def spread(prefix: object, tree: object) -> list[Any] | None:
     """One entry of `prefix` per leaf of `tree`: a prefix may hold one value where the tree has a whole
     branch. None if they do not fit."""
     found: list[Any] = []
 
-    def visit(part: Any, branch: Any) -> bool:
+    def visit(part: object, branch: object) -> bool:
         if not isinstance(part, (dict, tuple, list)):
             found.extend([part] * len(flatten(branch)[0]))
             return True
@@ -65,7 +65,7 @@ def function_name(function: Callable[..., Any]) -> str:
 
 
 def _read_inputs(
-    function: Callable[..., Any], in_dims: Any, args: tuple[Any, ...]
+    function: Callable[..., Any], in_dims: object, args: tuple[Any, ...]
 ) -> tuple[list[Any], list[Any], Callable[[list[Any]], Any], int]:
     """The leaves of the arguments, each leaf's batch dimension, the way back to a tree, and the size of the
     batch."""
@@ -104,7 +104,7 @@ def _read_inputs(
     return leaves, checked, build, sizes[0]
 
 
-def _checked_dim(where: Callable[[], str], leaf: Any, dim: Any) -> int | None:
+def _checked_dim(where: Callable[[], str], leaf: object, dim: object) -> int | None:
     if dim is None:
         return None
     if not isinstance(dim, int):
@@ -128,7 +128,7 @@ def _checked_dim(where: Callable[[], str], leaf: Any, dim: Any) -> int | None:
 
 
 # -- results -------------------------------------------------------------------------------------------------
-def _read_out_dims(function: Callable[..., Any], out_dims: Any, outputs: Any) -> list[Any]:
+def _read_out_dims(function: Callable[..., Any], out_dims: object, outputs: object) -> list[Any]:
     """One out_dim per leaf of the outputs."""
     leaves = flatten(out_dims)[0]
     if isinstance(out_dims, bool) or not all(leaf is None or isinstance(leaf, int) for leaf in leaves):
@@ -150,7 +150,7 @@ def _read_out_dims(function: Callable[..., Any], out_dims: Any, outputs: Any) ->
     return dims
 
 
-def _unwrapped(function: Callable[..., Any], output: Any, dim: int | None, level: Map) -> Any:
+def _unwrapped(function: Callable[..., Any], output: object, dim: int | None, level: Map) -> Any:
     if not isinstance(output, Tensor):
         if dim is None:
             return output
@@ -175,7 +175,7 @@ def _unwrapped(function: Callable[..., Any], output: Any, dim: int | None, level
 
 
 # -- the transform -------------------------------------------------------------------------------------------
-def entered(level: Any) -> Block:
+def entered(level: Level) -> Block:
     """The level as the innermost one."""
     return set_to((levels, (*levels.get(), level)), given=level)
 
@@ -186,7 +186,7 @@ def run_mapped(
     dims: list[Any],
     build: Callable[[list[Any]], Any],
     size: int,
-    out_dims: Any,
+    out_dims: object,
     randomness: str,
     kwargs: dict[str, Any],
 ) -> tuple[list[Any], list[Any], Callable[[list[Any]], Any]]:
@@ -219,8 +219,8 @@ def _chunks(leaves: list[Any], dims: list[Any], size: int, chunk: int) -> Iterab
 
 def vmap(
     func: Callable[..., Any],
-    in_dims: Any = 0,
-    out_dims: Any = 0,
+    in_dims: object = 0,
+    out_dims: object = 0,
     randomness: str = "error",
     *,
     chunk_size: int | None = None,
@@ -235,7 +235,7 @@ def vmap(
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
     @wraps(func)
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    def mapped(*args: object, **kwargs: object) -> Any:
         leaves, dims, build, size = _read_inputs(func, in_dims, args)
         if chunk_size is None or chunk_size >= size:
             results, _, rebuild = run_mapped(func, leaves, dims, build, size, out_dims, randomness, kwargs)

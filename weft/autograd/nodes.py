@@ -63,7 +63,7 @@ class AccumulateGrad(Node):
         return self.variable.hooks
 
     @hooks.setter
-    def hooks(self, value: Any) -> None:
+    def hooks(self, value: object) -> None:
         self.variable.hooks = value
 
     def name(self) -> str:
@@ -79,7 +79,7 @@ def accumulator(variable: Tensor, gradient: Tensor) -> None:
     variable._grad = gradient.detach().clone() if before is None else before + gradient
 
 
-def face_of(node: Any) -> Any:
+def face_of(node: Node) -> Any:
     """What users see of an edge's end: the node, or the leaf's AccumulateGrad."""
     if not isinstance(node, Tensor):
         return node
@@ -91,7 +91,7 @@ def face_of(node: Any) -> Any:
     return face
 
 
-def anchor(node: Any) -> Any:
+def anchor(node: Node) -> Any:
     """The tape's own end of an edge: the reverse of `face_of`."""
     return node.variable if type(node) is AccumulateGrad else node
 

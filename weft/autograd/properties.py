@@ -90,13 +90,13 @@ def _get_grad(self: Tensor) -> Any:
     return gradient
 
 
-def _set_grad(self: Tensor, value: Any) -> None:
+def _set_grad(self: Tensor, value: object) -> None:
     if value is not None:
         check_gradient(self, value)
     self._grad = value
 
 
-def check_gradient(self: Tensor, value: Any) -> None:
+def check_gradient(self: Tensor, value: object) -> None:
     """Refuses what cannot be the gradient of this tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(
@@ -145,7 +145,7 @@ def _get_data(self: Tensor) -> Tensor:
     return data
 
 
-def _set_data(self: Tensor, value: Any) -> None:
+def _set_data(self: Tensor, value: object) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     if self.device != value.device:
@@ -240,10 +240,10 @@ def detach_(self: Tensor) -> Tensor:
 
 def _tensor_backward(
     self: Tensor,
-    gradient: Any = None,
+    gradient: Tensor | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Any = None,
+    inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
     """Sums gradients into the leaves this tensor came from."""
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)

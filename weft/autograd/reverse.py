@@ -58,7 +58,7 @@ def cut(tensor: Tensor) -> Tensor:
     return tensor.detach()
 
 
-def added(a: Any, b: Any) -> Any:
+def added(a: object, b: object) -> Any:
     return b if a is None else a if b is None else ops.add(a, b)
 
 

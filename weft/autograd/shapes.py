@@ -30,7 +30,7 @@ class Shapes:
         self.known: dict[int, tuple[Tensor, Tensor]] = {}  # the tensor is held so that its id stays its own
         self.made: list[weakref.ref[Tensor]] = []
 
-    def stand_in(self, value: Any) -> Any:
+    def stand_in(self, value: object) -> Any:
         """A tensor without elements in place of one with; the same one each time."""
         if isinstance(value, Generator):
             return None  # the default one, which `result_of` sets back
@@ -44,7 +44,7 @@ class Shapes:
         return found[1]
 
     def __torch_function__(
-        self, function: Callable[..., Any], _types: Any, args: Any = (), kwargs: Any = None
+        self, function: Callable[..., Any], _types: object, args: object = (), kwargs: Any = None
     ) -> Any:
         options = dict(kwargs or {})
         if "device" in options:
@@ -78,7 +78,7 @@ def result_of(function: Callable[..., Any], args: Any) -> list[Any] | None:
     return types
 
 
-def _run(mode: Shapes, function: Callable[..., Any], args: Any) -> list[Any] | None:
+def _run(mode: Shapes, function: Callable[..., Any], args: object) -> list[Any] | None:
     token = modes.enter(grad=False, functions=(mode,))
     try:
         with apart():
@@ -91,6 +91,6 @@ def _run(mode: Shapes, function: Callable[..., Any], args: Any) -> list[Any] | N
     return [typed(leaf) for leaf in flatten(result)[0]]
 
 
-def typed(leaf: Any) -> Any:
+def typed(leaf: object) -> Any:
     """A tensor's type, anything else itself."""
     return TensorType(leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else leaf

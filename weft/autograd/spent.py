@@ -19,7 +19,7 @@ class SpentNode(Node):
 
     __slots__ = ()
 
-    def raw_backward(self, grad: Any) -> Any:
+    def raw_backward(self, grad: object) -> Any:
         raise RuntimeError(FREED)
 
     graph_backward = raw_backward

@@ -23,7 +23,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Container
 from contextvars import copy_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,6 +40,10 @@ from weft.ops.sweep import LEAF_SEQUENCE, sweep
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.meta import MetaArray, faking, recorder_of
 from weft.tensor.views import is_dense, refuse_overlap
+
+if TYPE_CHECKING:
+    from weft.tensor.tape import Node
+
 
 AUTOCAST = "autocast"
 """The name of autocast among the modes."""
@@ -101,7 +105,7 @@ class Task:
         self.running: Any = None  # the node whose rules run on tensors now
         self.callbacks: list[Callable[[], Any]] | None = None
 
-    def plain(self, node: Any, gradient: Any) -> Any:
+    def plain(self, node: Node, gradient: object) -> Any:
         """Runs one node of a backward that records, captures and watches nothing."""
         if node.hooks is not None:
             return self.apply(node, gradient)
@@ -112,7 +116,7 @@ class Task:
             node.release()
         return results
 
-    def plain_leaf(self, leaf: Any, gradient: Any) -> None:
+    def plain_leaf(self, leaf: Tensor, gradient: object) -> None:
         if leaf.hooks is not None:
             self.apply(leaf, gradient)
         elif gradient is not None:
@@ -152,7 +156,7 @@ class Task:
             results = hooks.run(AFTER, node, results, self, given)
         return results or None
 
-    def shown(self, gradient: Any) -> Any:
+    def shown(self, gradient: object) -> Any:
         """The tensor that users see for an array: the one that they have, if they do."""
         if gradient is None:
             return None
@@ -168,7 +172,7 @@ class Task:
     def show(self, tensor: Tensor) -> None:
         self.faces[id(tensor.array)] = tensor
 
-    def rules(self, node: Any, given: Any) -> Any:
+    def rules(self, node: Node, given: object) -> Any:
         """The gradient rules of a node on tensors. Where these only stand for arrays, no autocast sees what
         the rules of an op do.
         """
@@ -193,7 +197,7 @@ class Task:
             if leaf.hooks is not None:
                 leaf.hooks.run(ACCUMULATED, leaf, leaf, self)
 
-    def undefined(self, node: Any) -> Any:
+    def undefined(self, node: Node) -> Any:
         """No gradient reached the node: none leaves it, unless it wants to be asked."""
         self.without.add(node)
         results: Any = (None,) * len(node.next)
@@ -323,7 +327,7 @@ def accumulate_recorded(leaf: Tensor, gradient: Tensor) -> None:
     leaf._grad = made
 
 
-def add_arrays(a: Any, b: Any) -> Any:
+def add_arrays(a: object, b: object) -> Any:
     add = MODULES[type(a)].add
     try:
         return run_quietly(add, a, b, out=...)
@@ -332,7 +336,7 @@ def add_arrays(a: Any, b: Any) -> Any:
         return quiet(add, a, b, out=...)
 
 
-def add_tensors(a: Any, b: Any) -> Any:
+def add_tensors(a: object, b: object) -> Any:
     return REGISTRY["add"](a, b)
 
 
@@ -461,7 +465,7 @@ class _Probe:
         self.next = (leaf,)
         self.made = 0
 
-    def raw_backward(self, _gradient: Any) -> Any:
+    def raw_backward(self, _gradient: object) -> Any:
         array = np.ones(1)
         self.made = id(array)
         return (array,)

@@ -17,7 +17,7 @@ from weft.tensor.meta import recorder_of
 NAME = "trace_wrapped"
 
 
-def trace_wrapped(*args: Any, fn: Callable[..., Any], **kwargs: Any) -> Any:
+def trace_wrapped(*args: object, fn: Callable[..., Any], **kwargs: object) -> Any:
     """`fn(*args, **kwargs)` with gradients off. Traced, it is taken to give a tensor like its first argument.
 
     Graphs check that when they run.
@@ -35,7 +35,7 @@ def trace_wrapped(*args: Any, fn: Callable[..., Any], **kwargs: Any) -> Any:
 def wrapped_call(fn: Callable[..., Any], kwargs: dict[str, Any]) -> Callable[..., Any]:
     """The target of the node that stands for a call."""
 
-    def self_invoke(*args: Any) -> Any:
+    def self_invoke(*args: object) -> Any:
         result = trace_wrapped(*args, fn=fn, **kwargs)
         check_like(args[0], result, fn)
         return result
@@ -44,7 +44,7 @@ def wrapped_call(fn: Callable[..., Any], kwargs: dict[str, Any]) -> Callable[...
     return self_invoke
 
 
-def check_like(given: Any, result: Any, fn: Callable[..., Any]) -> None:
+def check_like(given: Any, result: object, fn: Callable[..., Any]) -> None:
     """Raises where a traced call does not give what its graph was made for."""
     if isinstance(result, Tensor) and result.shape == given.shape and result.dtype is given.dtype:
         return

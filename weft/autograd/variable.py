@@ -10,7 +10,7 @@ from weft.tensor.base import Tensor
 
 
 class _Meta(type):
-    def __instancecheck__(cls, other: Any) -> bool:
+    def __instancecheck__(cls, other: object) -> bool:
         return isinstance(other, Tensor)
 
 
