@@ -9,7 +9,7 @@ list, see `weft.aot.boxed`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.aot.blocks import in_blocks
 from weft.aot.boxed import boxed
@@ -21,6 +21,8 @@ from weft.aot.runtime.around import around
 from weft.core import modes
 from weft.graph.text import READS_GRAPH
 
+if TYPE_CHECKING:
+    from weft.trace.module import GraphModule
 
 def as_it_is(graph_module: Any, _example_inputs: list[Any]) -> Callable[..., Any]:
     """Runs a graph op by op, in place where that is allowed."""
@@ -35,7 +37,9 @@ def aot(
 ) -> Callable[..., Any]:
     """A backend whose graphs are compiled by `fw_compiler`, those of gradients by `bw_compiler` if given."""
 
-    def backend(graph_module: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., Any]:
+    def backend(
+        graph_module: GraphModule, example_inputs: list[Any], **_options: object
+    ) -> Callable[..., Any]:
         opened = open_lists(graph_module)
         if opened is not None:
             inner = backend(opened.module, opened.inputs(example_inputs))

@@ -75,7 +75,7 @@ def all_noted(scalars: Scalars, places: Mapping[Symbol, int]) -> Conditions:
     )
 
 
-def _is(one: Symbol, value: Any) -> Expression:
+def _is(one: Symbol, value: object) -> Expression:
     """That a float has these bits."""
     bits = Expression("bits", (Expression("symbol", (one,), one.kind),), bytes)
     return Expression("eq", (bits, constant(OPERATIONS["bits"][0](value))), bool)

@@ -109,7 +109,7 @@ class Applied:
         self.function(*given, **kwargs)
         return tuple(given[position] for position in self.positions)
 
-    def on_arrays(self, *values: Any) -> tuple[Any, ...]:
+    def on_arrays(self, *values: object) -> tuple[Any, ...]:
         """The same of arrays, as compilers call it that know no tensors."""
         return tuple([each.array for each in self(*map(of_arrays, values))])
 
@@ -132,7 +132,7 @@ class FunctionalRecorder(OpRecorder):
         self._kept[id(tensor)] = tensor
         self._kept[id(tensor.array)] = tensor.array
 
-    def new_root(self, tensor: Any, node: Node | None, input: int | None = None) -> Root:
+    def new_root(self, tensor: object, node: Node | None, input: int | None = None) -> Root:
         root = Root(tensor, node, input)
         self.put(tensor, Place(root, None, None, tensor))
         return root
@@ -171,7 +171,7 @@ class FunctionalRecorder(OpRecorder):
             made_root = self.new_root(value, self.on_input(value))
         return made_root.places[0]
 
-    def node(self, value: Any) -> Any:
+    def node(self, value: object) -> Any:
         if not is_tensor(value):
             return super().node(value)
         return self.node_at(self.place(value))
@@ -239,7 +239,7 @@ class FunctionalRecorder(OpRecorder):
         node.meta[LIES] = tuple(step.rest[1])
         return node
 
-    def knows_tensor(self, value: Any) -> bool:
+    def knows_tensor(self, value: object) -> bool:
         """Whether this very tensor is an input, or was made by a recorded call."""
         return id(value) in self._places
 
@@ -249,7 +249,11 @@ class FunctionalRecorder(OpRecorder):
         return mode.grad, mode.inference, None  # casts are recorded as such
 
     def record(
-        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], form: Form | None = None
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        form: Form | None = None,
     ) -> Any:
         op = getattr(func, "op", None)
         autocast = next((value for name, value in modes.modes().extra if name == "autocast"), None)
@@ -299,11 +303,11 @@ class FunctionalRecorder(OpRecorder):
         root.source = parent.root
         parent.shared = True
 
-    def may_copy(self, value: Any) -> bool:
+    def may_copy(self, value: object) -> bool:
         """Whether only running can tell if `contiguous` gives this tensor itself."""
         return is_tensor(value) and self._is_loose(value) and not self._is_wrapped(value)
 
-    def record_contiguous(self, given: Any, alone: bool, memory_format: Any = contiguous_format) -> Any:
+    def record_contiguous(self, given: object, alone: bool, memory_format: object = contiguous_format) -> Any:
         """`contiguous()` of unknown strides: a copy, frozen unless the source is unaliased."""
         form = {"memory_format": memory_format}
         parent = self.place(given)
@@ -321,7 +325,7 @@ class FunctionalRecorder(OpRecorder):
             parent.shared = True
         return result
 
-    def record_detached(self, func: Any, tensor: Any) -> Any:
+    def record_detached(self, func: Callable[..., Any], tensor: object) -> Any:
         given = self.faked(tensor)
         if self._is_wrapped(given):
             return super().record(func, (tensor,), {}, ("call_method", DETACH, False))
@@ -332,10 +336,10 @@ class FunctionalRecorder(OpRecorder):
             self.put(result, Place(parent.root, parent, step, result))
         return result
 
-    def _is_wrapped(self, value: Any) -> bool:
+    def _is_wrapped(self, value: object) -> bool:
         return is_tensor(value) and type(value).__name__ not in ("Tensor", "Parameter")
 
-    def append(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Node:
+    def append(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> Node:
         drew, self._drew = self._drew, False  # by the call that has just run, and by no other
         self.argument((args, kwargs))  # views become nodes first, in the modes they were made in
         node = super().append(form, args, kwargs, result)
@@ -343,10 +347,10 @@ class FunctionalRecorder(OpRecorder):
             node.meta["effect"] = Effect(random=True)
         return node
 
-    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Any) -> Any:
+    def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], call: Any) -> Any:
         """The call on fakes; notes whether it draws random numbers."""
 
-        def counted(*args: Any, **kwargs: Any) -> Any:
+        def counted(*args: object, **kwargs: object) -> Any:
             with noted() as drawn:
                 try:
                     return func(*args, **kwargs)
@@ -362,7 +366,7 @@ class FunctionalRecorder(OpRecorder):
         for target, value in self.written_values(done):
             self.assign(target, value)
 
-    def bind_result(self, result: Any, node: Node, call: Any, written: list[Any]) -> None:
+    def bind_result(self, result: object, node: Node, call: Any, written: list[Any]) -> None:
         for path, item in self._paths(result):
             if any(item is known for known in call.tensors):
                 continue
@@ -384,7 +388,7 @@ class FunctionalRecorder(OpRecorder):
             return list(call.tensors)
         return [place.tensor for place in self._places.values()]
 
-    def node_of_copy(self, before: Any, kept: Any) -> Node:
+    def node_of_copy(self, before: object, kept: object) -> Node:
         found: Node = self.node(before)
         return found
 
@@ -499,7 +503,7 @@ class FunctionalRecorder(OpRecorder):
 class _Unheard(Host):
     """Nothing of the user's runs while graphs are made: gradients of custom ops are those of their nodes."""
 
-    def user_function(self, op: Any, attribute: str, function: Any) -> Any:
+    def user_function(self, op: Op, attribute: str, function: Callable[..., Any]) -> Any:
         return (lambda **_named: None) if attribute == "_setup_context" else function
 
 
@@ -520,7 +524,7 @@ def _fills(target: Any, key: Any, value: Any) -> bool:
     )
 
 
-def _masked_fill(target: Any, mask: Any, value: Any) -> None:
+def _masked_fill(target: Any, mask: Any, value: object) -> None:
     for _ in range(target.array.ndim - mask.array.ndim):
         mask = mask.unsqueeze(-1)
     target.masked_fill_(mask, value)

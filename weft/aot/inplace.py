@@ -87,7 +87,7 @@ class IfAlike:
         self.__name__ = self.__qualname__ = f"{op.name}_if_alike"
         self.__module__ = "weft.aot.inplace"
 
-    def __call__(self, first: Any, *others: Any, **options: Any) -> Any:
+    def __call__(self, first: Any, *others: object, **options: object) -> Any:
         strides = first.array.strides
         if first.array.flags.c_contiguous or all(
             other.array.strides == strides for other in others if hasattr(other, "array")
@@ -184,7 +184,7 @@ def _lies_openly(node: Node) -> bool:
     return value.array.ndim > 1 and not value.array.exact
 
 
-def _steps(start: Node, last: Any) -> list[Node]:
+def _steps(start: Node, last: object) -> list[Node]:
     """The nodes that compute an input's new value step by step from the old one."""
     found: list[Node] = []
     node = last
@@ -194,7 +194,7 @@ def _steps(start: Node, last: Any) -> list[Node]:
     return found if node is start else []
 
 
-def _chain(start: Node, last: Any, order: dict[Node, int], risky: int) -> list[Node]:
+def _chain(start: Node, last: object, order: dict[Node, int], risky: int) -> list[Node]:
     """These nodes, if all may write to the input."""
     found = _steps(start, last)
     return found if all(_may_write(node, order, risky) for node in found) else []

@@ -25,7 +25,7 @@ import weakref
 from contextlib import AbstractContextManager
 from dataclasses import field
 from types import BuiltinFunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,6 +52,12 @@ from weft.trace.breaks import Break
 from weft.trace.fake import bare, fake_input, is_tensor, leaf_on
 from weft.trace.recorder import version
 from weft.trace.scalars import Scalars
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.trace.module import GraphModule
+
 
 GROUPS_LIMIT = 16  # each node has edges to all inputs
 
@@ -175,7 +181,7 @@ class _Tracing:
             self.recorder.bind(value, node)
         return value
 
-    def on_input(self, value: Any) -> Node:
+    def on_input(self, value: object) -> Node:
         """A tensor, or an array, that is no input and that no call made."""
         if not isinstance(value, np.ndarray) and not isinstance(getattr(value, "array", None), np.ndarray):
             raise Break("unsupported", "a value that no recorded call made")
@@ -298,13 +304,13 @@ class _Tracing:
 
 
 def trace(
-    module: Any,
+    module: GraphModule,
     inputs: tuple[Any, ...],
     *,
     absent: frozenset[int] = frozenset(),
     fixed: frozenset[int] = frozenset(),
     casts: Casts = (),
-    cache: Any = None,
+    cache: object = None,
     order: list[int] | None = None,
 ) -> JointGraph:
     """The joint graph of a graph module for inputs like these. `absent` are values that require grad and get
@@ -342,11 +348,11 @@ def _without_gradients(found: Pure, inputs: tuple[Any, ...]) -> JointGraph:
 
 
 def _joint(
-    tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[int], order: list[int] | None
+    tracing: _Tracing, module: GraphModule, given: list[Any], absent: frozenset[int], order: list[int] | None
 ) -> JointGraph:
     recorder = tracing.recorder
 
-    def call(node: Node, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(node: Node, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tracing.current, mode = node, modes.current()
         if node.target == "contiguous" and ACCUMULATES not in node.meta and recorder.may_copy(args[0]):
             found = recorder.record_contiguous(
@@ -523,7 +529,7 @@ def _in_order_of_arrival(tracing: _Tracing, stages: list[Stage]) -> list[int]:
     sources = {tracing.histories[index] or tracing.roots[index].tensor: index for index in wanted}
     arrived: list[int] = []
 
-    def come(node: Any, _gradient: Any) -> Any:
+    def come(node: object, _gradient: object) -> Any:
         if node in sources:
             arrived.append(sources[node])
             return None

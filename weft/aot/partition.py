@@ -230,7 +230,7 @@ class _Copier:
                 if last not in self.copies:
                     self.copy(last)
 
-    def value(self, node: Any) -> Any:
+    def value(self, node: object) -> Any:
         return self.copies[node] if isinstance(node, Node) else node
 
     def input(self, node: Node) -> None:

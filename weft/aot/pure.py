@@ -9,7 +9,7 @@ as functionalisation does with all of them: a hundred steps of a recurrent netwo
 from __future__ import annotations
 
 import operator
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.aot.facts import DETACH, Facts, Made, Step, Value, ViewOf
 from weft.core import modes
@@ -24,6 +24,10 @@ from weft.ops.replay import READERS, as_called
 from weft.trace.fake import bare, fake_input, hollowly, is_plain_tensor, method
 from weft.trace.op_recorder import bound_of
 from weft.trace.recorder import _set_grad_enabled, version
+
+if TYPE_CHECKING:
+    from weft.trace.module import GraphModule
+
 
 PLAIN: Final = frozenset({int, bool, str, type(None)})
 
@@ -42,7 +46,7 @@ class Unsure(Exception):
     """Something that this module does not know to be pure."""
 
 
-def pure(module: Any, inputs: tuple[Any, ...]) -> Pure | None:
+def pure(module: GraphModule, inputs: tuple[Any, ...]) -> Pure | None:
     """The graph over again, if nothing in it writes, aliases what is given out, or has a gradient outside."""
     mode = modes.current()
     if type(mode) is not bool or len(module.graph.placeholders) != len(inputs):
@@ -83,7 +87,7 @@ class _PureCopy:
         self.finish(node, made, fake_input(value), bool(value.tracked))
         return made
 
-    def finish(self, node: Node, made: Node, val: Any, tracked: bool) -> None:
+    def finish(self, node: Node, made: Node, val: object, tracked: bool) -> None:
         self.copies[node] = made
         made.meta["val"] = val
         if "source" in node.meta:
@@ -195,7 +199,7 @@ class _PureCopy:
         return result
 
     # -- outputs ---------------------------------------------------------------------------------------------
-    def outputs(self, given: Any) -> tuple[list[Node], Any]:
+    def outputs(self, given: object) -> tuple[list[Node], Any]:
         leaves, build = flatten(given)
         numbers: dict[Node, Value] = {}
         for leaf in leaves:

@@ -72,7 +72,7 @@ def tensors_saved(ways: Ways, cells: Mapping[int, tuple[str, int]]) -> list[Save
     return [Saved(*place, *bits) for place, bits in found.items()]
 
 
-def saves(node: Any) -> bool:
+def saves(node: object) -> bool:
     """Whether a backward frees something that a node of the tape holds."""
     return bool(getattr(node, "saved", None))
 

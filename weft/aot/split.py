@@ -23,7 +23,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from dataclasses import field
-from typing import Any
 
 import numpy as np
 
@@ -149,7 +148,7 @@ def expose(graph: Graph, parts: list[Part], home: dict[Node, int], later: Iterab
 
 
 def split(
-    module: Any, natives: Iterable[Node], ends: Iterable[Node] = (), later: Iterable[Node] = ()
+    module: GraphModule, natives: Iterable[Node], ends: Iterable[Node] = (), later: Iterable[Node] = ()
 ) -> list[Part]:
     """The parts of a graph: each of `natives` by itself, and a piece ends behind each of `ends`. `later` are
     nodes that are written behind it all, unnoticed."""
@@ -204,7 +203,7 @@ def _rows(graph: Graph, natives: set[Node], ends: set[Node]) -> list[Part]:
     return [part for part in parts if not all(map(switches, part.nodes))]
 
 
-def _piece(module: Any, part: Part) -> GraphModule:
+def _piece(module: GraphModule, part: Part) -> GraphModule:
     """A part as a graph of its own."""
     graph = Graph()
     copies: dict[Node, Node] = {}

@@ -161,7 +161,7 @@ default_compiler: CompilerFn | None = None
 """What compiles where `settings.compiled_autograd` is on; `weft.compiler` fills it."""
 
 
-def same_function(one: Any, other: Any) -> bool:
+def same_function(one: object, other: object) -> bool:
     """Whether two functions are the same code over the same objects."""
     if one is other:
         return True

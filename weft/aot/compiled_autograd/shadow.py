@@ -40,6 +40,10 @@ from weft.trace.module import GraphModule
 from weft.trace.op_recorder import OpRecorder
 from weft.trace.scalars import Scalars
 
+if TYPE_CHECKING:
+    from weft.core.arrays import Array
+
+
 STANDS_FOR: Final[dict[type, type]] = {}
 RUNS_USER_CODE: Final = frozenset(
     {calls.call_backward, calls.unpack_saved, *[calls.HOOK_CALLS[kind] for kind in KINDS if kind.of_users]}
@@ -71,7 +75,7 @@ class Fakes(Visitor):
             self.floats[position] = made
             self.symbols.append((made, "scalars", place, [position]))
 
-    def array(self, array: Any) -> Any:
+    def array(self, array: object) -> Any:
         known = self.arrays.get(id(array))
         return self.lift(array, self.walk.keys.places[id(array)]) if known is None else known
 
@@ -99,10 +103,10 @@ class Fakes(Visitor):
         self.number_at += 1
         return self.floats[self.number_at - 1]
 
-    def constant(self, value: Any) -> Any:
+    def constant(self, value: object) -> Any:
         return value
 
-    def positions(self, array: Any) -> Any:
+    def positions(self, array: Array) -> Any:
         return array
 
     def sequence(self, kind: type, items: list[Any]) -> Any:
@@ -118,7 +122,7 @@ class ShadowTask(Task):
     plainly: bool
     check: Callable[[Any, Any], None]
 
-    def apply(self, node: Any, gradient: Any) -> Any:
+    def apply(self, node: Any, gradient: object) -> Any:
         if gradient is None and self.plainly and node.hooks is None:
             return None if node._seq == LEAF_SEQUENCE else self.undefined(node)
         return super().apply(node, gradient)
@@ -148,11 +152,11 @@ class ShadowPacked:
     def __init__(self, recording: Recording, values: list[Any]) -> None:
         self.recording, self.values = recording, values
 
-    def tensors(self, node: Any) -> tuple[Any, ...]:
+    def tensors(self, node: Node) -> tuple[Any, ...]:
         pairs = zip(node.saved_sources, self.values, strict=True)
         return tuple([revive(node, source, self.unpacked(value)) for source, value in pairs])
 
-    def unpacked(self, value: Any) -> Any:
+    def unpacked(self, value: object) -> Any:
         if type(value) is tuple or type(value) is list:
             return type(value)([self.unpacked(item) for item in value])
         if type(value) is not PackedItem:
@@ -227,7 +231,7 @@ class _Leaves(Host):
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
 
-    def accumulate(self, leaf: Any, gradient: Any, graph: bool) -> Any:
+    def accumulate(self, leaf: Tensor, gradient: object, graph: bool) -> Any:
         self.recording.accumulate(leaf, gradient, graph)
 
 
@@ -279,7 +283,7 @@ class Recording:
     def hook(self, number: int) -> GraphNode:
         return self.item("hooks", number)
 
-    def on_input(self, value: Any) -> GraphNode:
+    def on_input(self, value: object) -> GraphNode:
         """What no recorded call made: a symbol, an input, or a constant of a rule."""
         for symbol, name, place, _ in self.fakes.symbols:
             if getattr(value, "expression", None) == symbol.expression:
@@ -296,7 +300,7 @@ class Recording:
             return node
         raise Break("unknown-tensor", "a tensor on the tape that no recorded call made")
 
-    def call(self, function: Any, args: tuple[Any, ...], result: Any) -> Any:
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], result: Any) -> Any:
         """Records a call of one of the functions in `weft.autograd.compiled_calls`."""
         recorder = self.recorder
         self.called = self.called or function in RUNS_USER_CODE
@@ -312,7 +316,7 @@ class Recording:
             recorder.bind(result, node)
         return result
 
-    def check(self, shadow: Any, gradient: Any) -> None:
+    def check(self, shadow: object, gradient: object) -> None:
         """Hooks that have run may have written what a node saved, which is about to run."""
         number = self.walk.checked.get(self.lives.get(shadow)) if self.called else None
         if number is not None:
@@ -335,10 +339,10 @@ class Recording:
         self.expected[number] = left
         return self.call(function, (hook, number, left, *given), made)
 
-    def argument(self, value: Any) -> Any:
+    def argument(self, value: object) -> Any:
         return value if isinstance(value, GraphNode) else self.recorder.argument(value)
 
-    def accumulate(self, leaf: Any, gradient: Any, _create_graph: bool) -> None:
+    def accumulate(self, leaf: Tensor, gradient: object, _create_graph: bool) -> None:
         self.call(calls.accumulate_grad, (leaf, gradient), None)
 
     # -- the shadow ------------------------------------------------------------------------------------------
@@ -392,7 +396,7 @@ class Recording:
             task.captures = {self.shadows[node]: places for node, places in known}
         return task
 
-    def leaf(self, leaf: Any, hooks: Any) -> Any:
+    def leaf(self, leaf: Tensor, hooks: object) -> Any:
         place = self.walk.leaf_places[id(leaf)]
         array = self.fakes.lift(leaf.array, place)
         shadow = self.fakes.tensors[place]
@@ -436,7 +440,7 @@ class Recording:
         shadow.hooks = self.hooks_for(live, hooks)
         return shadow
 
-    def packed(self, value: Any, hooks: Any) -> Any:
+    def packed(self, value: object, hooks: Any) -> Any:
         if type(value) is tuple or type(value) is list:
             return type(value)([self.packed(item, hooks) for item in value])
         if type(value) is not Item:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import MethodType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,11 @@ from weft.tensor.plan import plan_of
 from weft.tensor.saved import Item
 from weft.tensor.tape import INFERENCE
 
+if TYPE_CHECKING:
+    from weft.core.arrays import Array
+    from weft.tensor.tape import Node
+
+
 ndarray = np.ndarray
 CONSTANTS: Final = frozenset(
     {type(None), bool, complex, str, bytes, dtype, device, type(...), layout, memory_format, type, Op}
@@ -53,7 +58,7 @@ class NeedsEngine(Exception):
 class Visitor:
     """Is called with each value on the tape; gives what stands for it."""
 
-    def array(self, array: Any) -> Any:
+    def array(self, array: object) -> Any:
         raise NotImplementedError
 
     def tensor(self, tensor: Tensor) -> Any:
@@ -68,7 +73,7 @@ class Visitor:
     def number(self, value: float) -> Any:
         raise NotImplementedError
 
-    def constant(self, value: Any) -> Any:
+    def constant(self, value: object) -> Any:
         raise NotImplementedError
 
     def sequence(self, kind: type, items: list[Any]) -> Any:
@@ -103,7 +108,7 @@ class Visitor:
             [self.positions(value) if type(value) is ndarray else self.value(value) for value in params],
         )
 
-    def positions(self, array: Any) -> Any:
+    def positions(self, array: Array) -> Any:
         raise NotImplementedError
 
     def types(self, types: tuple[Any, ...]) -> Any:
@@ -129,13 +134,13 @@ class Keys(Visitor):
         self.places: dict[int, int] = {}  # of arrays among the inputs, by `id`
         self.kept: list[Any] = []
 
-    def array(self, array: Any) -> Any:
+    def array(self, array: object) -> Any:
         place = self.places.get(id(array))
         if place is not None:
             return place
         return self.lift(array, wrap(array))
 
-    def lift(self, array: Any, tensor: Tensor) -> Any:
+    def lift(self, array: object, tensor: Tensor) -> Any:
         if type(array) is not ndarray:
             raise NeedsEngine("a tensor without elements")
         place = len(self.inputs)
@@ -157,10 +162,10 @@ class Keys(Visitor):
         self.floats.append(value)
         return float
 
-    def constant(self, value: Any) -> Any:
+    def constant(self, value: object) -> Any:
         return (type(value), value)
 
-    def positions(self, array: Any) -> Any:
+    def positions(self, array: Array) -> Any:
         return (ndarray, array.shape, array.dtype, array.tobytes())
 
     def sequence(self, kind: type, items: list[Any]) -> Any:
@@ -227,7 +232,7 @@ class Walk:
         return tuple([value.hex() for value in self.keys.floats])
 
     # -- nodes -----------------------------------------------------------------------------------------------
-    def leaf(self, leaf: Any) -> Any:
+    def leaf(self, leaf: Tensor) -> Any:
         if type(leaf) not in PLAIN or leaf.cell is INFERENCE:
             raise NeedsEngine(f"a leaf that is a {type(leaf).__name__}")
         keys = self.keys
@@ -302,7 +307,7 @@ class Walk:
         self.hooks.append(node)
         return len(self.hooks) - 1, node.layout, ctx.materialize_grads, ctx.needs_input_grad
 
-    def hook_key(self, node: Any) -> Any:
+    def hook_key(self, node: object) -> Any:
         """The hooks of a node by their code; they are inputs of the graph themselves."""
         hooks = node.hooks
         return None if hooks is None else tuple([self.hook(*found) for found in standing(hooks)]) or None
@@ -373,7 +378,7 @@ class Changed(NamedTuple):
 Watch = Callable[[dict[int, Pattern]], Callable[[], None]]
 
 
-def watch_node(node: Any, number: int, found: dict[int, Pattern]) -> Callable[[], None]:
+def watch_node(node: Node, number: int, found: dict[int, Pattern]) -> Callable[[], None]:
     """Notes for which inputs a node gives gradients, by a hook that runs before all others."""
     hooks = hooks_of(node)
     before = hooks.table(POST)
@@ -393,7 +398,7 @@ def watch_hook(table: Any, key: int, number: int, found: dict[int, Pattern]) -> 
     """Notes where a hook of a node leaves gradients."""
     hook = table[key]
 
-    def note(*gradients: Any) -> Any:
+    def note(*gradients: object) -> Any:
         answer = hook(*gradients)
         values = gradients[0] if answer is None else answer
         if isinstance(values, tuple):
@@ -420,7 +425,7 @@ def types_read(node: Any) -> tuple[Any, ...]:
     return types if plan.out_type or not plan.fixed else types[: 2 * len(node.next)]
 
 
-def code_of(hook: Any) -> Any:
+def code_of(hook: Callable[..., Any]) -> Any:
     """What a hook is known by: functions made anew in each step are the same code.
 
     A method is known with the functions that its object holds: modules call the user's hooks from one.

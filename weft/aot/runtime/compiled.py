@@ -98,7 +98,7 @@ VALUES = (
 """Kinds of arguments in which no tensor can be, which would be taken for a constant."""
 
 
-def is_plain(value: Any) -> bool:
+def is_plain(value: object) -> bool:
     if isinstance(value, (tuple, list)):
         return not [each for each in value if not is_plain(each)]
     return isinstance(value, VALUES) or home(type(value)).startswith("weft.core")
@@ -348,7 +348,7 @@ class CompiledFunction:
         self.builds = Builds()
         self.varied = AsCaptured(module)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         self.builds.calls[0] += 1
         mode = modes.state.get()
         if self.saves_copies:
@@ -447,7 +447,7 @@ class CompiledFunction:
         self.opened |= changed
         return bool(changed)
 
-    def alike(self, key: Any) -> list[tuple[Any, Conditions]]:
+    def alike(self, key: object) -> list[tuple[Any, Conditions]]:
         """The facts and conditions of plans that differ from that of a key in nothing but numbers."""
         layout = layout_of(key)
         found = [(known[1], plans) for known, plans in self.plans.items() if layout_of(known) == layout]

@@ -46,7 +46,7 @@ class Direct:
     where it cannot."""
 
 
-def direct(function: Any, args: tuple[Any, ...]) -> Direct | None:
+def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None:
     """The call as data; None where it is more than that."""
     mode = modes.state.get()
     if type(function) is not CompiledFunction or type(mode) is not bool:
@@ -91,7 +91,7 @@ def direct(function: Any, args: tuple[Any, ...]) -> Direct | None:
     return Direct(forward, list(args), outputs, writes, strides, len(strides), plan.conditions, calls)
 
 
-def _recorded(plan: CompiledPlan, calls: Any, args: tuple[Any, ...]) -> Direct | None:
+def _recorded(plan: CompiledPlan, calls: object, args: tuple[Any, ...]) -> Direct | None:
     """A call that ends with nodes of the tape."""
     facts, program = plan.facts, plan.program
     if facts.written or not all(map(_is_plain, args)):

@@ -6,7 +6,7 @@ views from their bases. One idea: everything here is what eager does, on tensors
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,10 +19,14 @@ from weft.tensor.base import PLAIN, Tensor, address, storage_root, wrap
 from weft.tensor.inplace import check_writable, set_history
 from weft.tensor.tape import INFERENCE
 
+if TYPE_CHECKING:
+    from weft.core.arrays import Array
+
+
 Edges = dict[int, tuple[Any, int]]
 
 
-def span(array: Any) -> tuple[int, int]:
+def span(array: Array) -> tuple[int, int]:
     """The first and the last byte that an array reaches, by strides."""
     low = high = address(array)
     if not array.size:
@@ -108,7 +112,7 @@ def separate(values: list[Any], facts: Facts, args: tuple[Any, ...]) -> None:
         values[number] = wrap(array)
 
 
-def in_layout(array: Any, strides: tuple[int, ...]) -> Any:
+def in_layout(array: Array, strides: tuple[int, ...]) -> Any:
     """A copy with these strides, where they are those of some order of the dimensions."""
     order = sorted(range(array.ndim), key=lambda d: (-strides[d], d))
     made = np.empty([array.shape[d] for d in order], array.dtype)

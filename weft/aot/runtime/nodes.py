@@ -28,7 +28,7 @@ class CompiledCall:
 
     __slots__ = ("compiled", "plan", "program", "rerun", "edges", "nodes")
 
-    def __init__(self, compiled: Any, plan: Any, program: Any, rerun: Rerun | None) -> None:
+    def __init__(self, compiled: object, plan: Any, program: Any, rerun: Rerun | None) -> None:
         self.compiled, self.plan, self.program, self.rerun = compiled, plan, program, rerun
         self.edges: Edges = {}  # where the gradients of the values go, by number
         self.nodes: list[CompiledFunctionBackward] = []

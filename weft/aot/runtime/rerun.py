@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Container, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from weft.ops.record import REGISTRY
 from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.tape import gradient_edge, stale_words
 from weft.trace.module import GraphModule
+
+if TYPE_CHECKING:
+    from weft.core.arrays import Array
+
 
 Args = tuple[Any, ...]
 
@@ -222,7 +226,7 @@ def words_of(kind: Any, shape: tuple[int, ...]) -> str:
     return f"weft.{BY_NUMPY[kind].scalar_name}Tensor {list(shape)}"
 
 
-def behind(target: tuple[Any, int], array: Any, apart: bool) -> Tensor:
+def behind(target: tuple[Any, int], array: Array, apart: bool) -> Tensor:
     """A tensor with these elements, whose gradient goes to the target; perhaps with a node of its own."""
     edge, slot = target
     if isinstance(edge, Tensor):
