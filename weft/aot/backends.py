@@ -24,6 +24,7 @@ from weft.graph.text import READS_GRAPH
 if TYPE_CHECKING:
     from weft.trace.module import GraphModule
 
+
 def as_it_is(graph_module: Any, _example_inputs: list[Any]) -> Callable[..., Any]:
     """Runs a graph op by op, in place where that is allowed."""
     return boxed(in_blocks(in_place(graph_module)))

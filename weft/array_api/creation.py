@@ -31,7 +31,7 @@ def arange(
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """An uninitialised array."""
-    return w.empty(shape_of(shape), dtype=dtype, device=device)  # type: ignore[no-any-return]
+    return w.empty(shape_of(shape), dtype=dtype, device=device)
 
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
@@ -51,7 +51,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
 
 def empty_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
     """An uninitialised array of the same shape."""
-    return w.empty_like(x, dtype=dtype, device=device)  # type: ignore[no-any-return]
+    return w.empty_like(x, dtype=dtype, device=device)
 
 
 def zeros_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -24,9 +24,6 @@ from weft.ops.record import REGISTRY
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.tape import Node
 from weft.tensor.views import Stop, refresh
-
-if TYPE_CHECKING:
-    from weft.tensor.tape import Node
 
 
 class HookTable(dict[int, Any]):

@@ -6,6 +6,7 @@ tensor's history asks `settled` first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from weft.autograd.engine import backward

@@ -20,11 +20,12 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar, overload
+from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from weft.core.collection import Living
 
-F = TypeVar("F", bound=Callable[..., Any])
+Key = ParamSpec("Key")
+Thing = TypeVar("Thing", covariant=True)
 T = TypeVar("T")
 
 

@@ -77,7 +77,9 @@ _out_there: Final[set[int]] = set()
 """The threads that nobody reaches."""
 
 
-def out_of_reach(work: F, holds: Callable[[], bool] = lambda: False, everywhere: bool = False) -> F:
+def out_of_reach(
+    work: Callable[[*Arguments], Result], holds: Callable[[], bool] = lambda: False, everywhere: bool = False
+) -> Callable[[*Arguments], Result]:
     """A function that runs where no handler of signals can interrupt it: in the main thread's stead, a thread
     of its own runs it, as handlers run in the main thread alone. For what is not made for interrupts between
     any two of its lines, as most libraries are not. What a handler raises meanwhile goes on when it is done.
@@ -87,7 +89,7 @@ def out_of_reach(work: F, holds: Callable[[], bool] = lambda: False, everywhere:
     """
 
     @functools.wraps(work)
-    def run(*args: Any) -> Any:
+    def run(*args: *Arguments) -> Result:
         reached = get_ident() not in _out_there if everywhere else get_ident() == main_thread().ident
         if not reached or 0 < stack_asked_for() < STACK or holds():
             return work(*args)

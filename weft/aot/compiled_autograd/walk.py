@@ -307,7 +307,7 @@ class Walk:
         self.hooks.append(node)
         return len(self.hooks) - 1, node.layout, ctx.materialize_grads, ctx.needs_input_grad
 
-    def hook_key(self, node: object) -> Any:
+    def hook_key(self, node: Any) -> Any:
         """The hooks of a node by their code; they are inputs of the graph themselves."""
         hooks = node.hooks
         return None if hooks is None else tuple([self.hook(*found) for found in standing(hooks)]) or None
