@@ -297,3 +297,36 @@ def test_slopes_of_the_smooth_loss_are_exact_beyond_its_tip() -> None:
     x = weft.tensor([-2.0, -0.35, 0.0, 0.35, 2.0], requires_grad=True)
     F.smooth_l1_loss(x, weft.zeros(5), reduction="sum", beta=0.7).backward()
     assert x.grad.tolist() == [-1.0, -0.5, 0.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("ignore", [-100, 1])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_single_examples_in_a_batch_are_reduced_each_for_itself(reduction, ignore):
+    logs = weft.randn(4, 3, dtype=weft.float64).log_softmax(-1)
+    targets = weft.tensor([0, 2, 1, 1])
+
+    def loss(logs, target, weight=None):
+        return F.nll_loss(logs, target, weight, ignore_index=ignore, reduction=reduction)
+
+    weight = weft.tensor([0.5, 2.0, 3.0], dtype=weft.float64)
+    for given in (None, weight):
+        each = [(loss(*pair, given), weft.func.grad(loss)(*pair, given)) for pair in zip(logs, targets)]
+        values = weft.func.vmap(loss, (0, 0, None))(logs, targets, given)
+        assert weft.allclose(values, weft.stack([value for value, _ in each]), equal_nan=True)
+        found = weft.func.vmap(weft.func.grad(loss), (0, 0, None))(logs, targets, given)
+        assert weft.allclose(found, weft.stack([gradient for _, gradient in each]))
+        scale = 1 if given is None or reduction == "mean" else weight[targets, None]
+        assert weft.allclose(found, -F.one_hot(targets, 3).double() * scale * (targets != ignore)[:, None])
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 3, 4)])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_batches_of_gradients_that_come_to_a_loss(shape, reduction):
+    logs = weft.randn(*shape, dtype=weft.float64)
+    targets = weft.zeros(shape[:1] + shape[2:] if len(shape) > 1 else (), dtype=weft.int64) + 1
+    for weight in (None, weft.tensor([0.5, 2.0, 3.0], dtype=weft.float64)):
+        loss = lambda logs, weight=weight: F.nll_loss(logs, targets, weight, reduction=reduction)
+        out, pull = weft.func.vjp(loss, logs)
+        seeds = weft.randn(5, *out.shape, dtype=weft.float64)
+        (found,) = weft.func.vmap(pull)(seeds)
+        assert weft.allclose(found, weft.stack([pull(seed)[0] for seed in seeds]))

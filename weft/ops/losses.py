@@ -534,10 +534,10 @@ def _nll_rule(x: TensorType, target: TensorType, weight: Any, reduction: str, ig
 def _per_example(values: Any, reduction: str, totals: Callable[[], Any]) -> Any:
     """Losses `(B, …)` reduced to one per example."""
     axes = tuple(range(1, len(values.shape)))
-    if reduction == "none" or not axes:
-        return values
-    summed = ops.sum(values, axes)
-    return summed if reduction == "sum" else ops.div(summed, ops.sum(totals(), axes))
+    parts = [values, totals()] if reduction == "mean" else [values]
+    if axes and reduction != "none":
+        parts = [ops.sum(each, axes) for each in parts]
+    return ops.div(*parts) if reduction == "mean" else parts[0]
 
 
 def _nll_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
@@ -564,11 +564,11 @@ def _nll_backward_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[An
     flat = (size, *shape) if single else (size * shape[0], *shape[1:])
     target = ops.reshape(spread_to(target, dims[1], size), (flat[0], *flat[2:]))
     g = spread_to(g, dims[0], size)
+    if reduction == "mean":
+        ones = ops.new_ones(g, flat)
+        totals = ops.neg(nll_elements(ones, target, weight, "none", ignore))
+        g = ops.div(g, ops.sum(ops.reshape(totals, (size, -1)), 1))
     if reduction != "none" and not single:
-        if reduction == "mean":
-            ones = ops.new_ones(g, flat)
-            totals = ops.neg(nll_elements(ones, target, weight, "none", ignore))
-            g = ops.div(g, ops.sum(ops.reshape(totals, (size, -1)), 1))
         g = ops.expand(ops.reshape(g, (size, *(1,) * (len(shape) - 1))), (size, shape[0], *shape[2:]))
     g = ops.reshape(g, (flat[0], *flat[2:]))
     return ops.reshape(op(g, target, weight, flat, "none", ignore), (size, *shape)), 0
@@ -579,7 +579,7 @@ def _nll_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(4, 3), make.ints(4, high=3), make(3, low=0.5), "sum", 1)
     yield Sample(make(2, 3, 4), make.ints(2, 4, high=3), make(3, low=0.5), "mean", 1)
     yield Sample(make(2, 3, 2, 2), make.ints(2, 2, 2, high=3), None, "none", 0)
-    yield Sample(make(3), make.ints(high=3), None, "mean", -100)
+    yield Sample(make(3), make.ints(high=3), make(3, low=0.5), "mean", -100)
 
 
 def _nll_backward_samples(make: Maker) -> Iterator[Sample]:
