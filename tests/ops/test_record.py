@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests import refusals
 from weft.autograd import gradcheck, gradgradcheck
 from weft.core import dtypes
 from weft.core.types import TensorType
@@ -80,9 +81,8 @@ def test_kernel_agrees_with_type_rule(op: Op, kind: dtypes.dtype) -> None:
         bound = bound_arguments(op, sample)
         try:
             expected = op.on_types(typed(bound))
-        except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
-            if kind is dtypes.float64:
-                raise
+        except Exception as error:
+            refusals.expect(error, kind)
             continue
         if expected is None:
             continue
@@ -148,8 +148,9 @@ def test_complex_gradients_along_a_direction(op: Op) -> None:
             continue
         try:
             out = call(op, sample)
-        except (RuntimeError, TypeError, ValueError, IndexError, AssertionError):
-            continue  # not for complex numbers
+        except Exception as error:
+            refusals.expect(error, dtypes.complex128)
+            continue
         if any(
             isinstance(o, weft.Tensor) and o.is_complex() or a.dtype.kind == "c"
             for o in flat(out)
@@ -266,7 +267,8 @@ def test_meta_tensors_follow_the_type_rule(op: Op) -> None:
         )
         try:
             meta = op.face(*args, **kwargs)
-        except NotImplementedError:  # the result's shape depends on values
+        except NotImplementedError as error:
+            assert "the result's shape depends on values" in str(error), f"{op} {sample}: {error}"
             continue
         for got, want in zip(flat(meta), flat(real), strict=True):
             assert (got.shape, got.dtype, got.device.type) == (want.shape, want.dtype, "meta"), (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import weft
-from tests import wide
+from tests import refusals, wide
 from tests.aot.backwards import AOT, EAGER, Compiler, afresh, as_it_is, compiler
 from tests.aot.test_joint import OPS, module_of
 from tests.capture.features.harness import STEADY
@@ -39,7 +39,7 @@ def bits_of_gradients(module: Any, inputs: list[Any]) -> list[Any] | None:
     outputs = [each for each in every if isinstance(each, weft.Tensor) and each.requires_grad]
     if not outputs:
         return None
-    seeds = [weft.randn(*each.shape, dtype=weft.float64).to(each.dtype) for each in outputs]
+    seeds = [weft.randn(each.shape, dtype=weft.float64).to(each.dtype) for each in outputs]
     weft.autograd.backward(outputs, seeds)
     return [
         None if leaf.grad is None else (leaf.grad.stride(), leaf.grad.numpy().tobytes()) for leaf in inputs
@@ -54,7 +54,8 @@ def test_samples(op: Op) -> None:
             module, inputs = module_of(op.face, sample, False)
             try:
                 expected = bits_of_gradients(module, inputs)
-            except (RuntimeError, TypeError, NotImplementedError, ValueError, IndexError):
+            except (RuntimeError, NotImplementedError) as error:
+                refusals.expect(error, weft.float64, *refusals.OF_GRADIENTS)
                 continue
             with compiled_autograd.enable(as_it_is, dynamic=dynamic):
                 assert bits_of_gradients(module, inputs) == expected

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 import weft
+from tests import refusals
 from tests.native.test_lower_pointwise import ULPS, ordered
+from weft.capture.kinds import Unsupported
 from weft.core.settings import settings
 from weft.ops.record import REGISTRY, Kind, Op
 from weft.ops.samples import Maker, Sample
@@ -39,8 +41,6 @@ SIZED = {
 """Ops (some calls of them) whose results are as large as values tell: nothing is compiled."""
 UNTIED = {"unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"}
 """Ops whose parts lie in memory that autograd and capture do not follow: graphs break there."""
-REFUSED = {"linalg.norm", "linalg.vector_norm", "nn.functional.normalize", "norm"}
-"""Ops whose type rules know that there is no norm of ints, which their kernels give."""
 LAID_OUT_OTHERWISE = {("turned", "adaptive_avg_pool1d"), ("turned", "cat"), ("turned", "norm_backward"),
                       ("complex64", "nn.functional.softsign")}  # fmt: skip
 """Kernels whose results lie in an order that depends on sizes, or on tensors without elements."""
@@ -103,11 +103,8 @@ def function_of(cases: list[Case]) -> Any:
 def cases_of(op: Op, kind: str) -> Iterator[Case]:
     """The op's samples that eager accepts."""
     assert op.samples is not None
-    try:
-        samples = list(op.samples(Maker(KINDS[kind])))
-    except (ValueError, TypeError):
-        return
-    for number, sample in enumerate(samples):
+    layouts = refusals.OF_LAYOUTS if kind == "turned" else ()
+    for number, sample in enumerate(op.samples(Maker(KINDS[kind]))):
         inputs = [*arrays_in((sample.args, list(sample.kwargs.values())))]
         if kind == "turned":
             inputs = [np.asfortranarray(array) if array.ndim > 1 else array for array in inputs]
@@ -116,7 +113,8 @@ def cases_of(op: Op, kind: str) -> Iterator[Case]:
         case = Case(op, number, sample, [weft.from_numpy(array) for array in inputs])
         try:
             (case.expected,) = function_of([case])(*case.inputs)
-        except Exception:  # not for this dtype
+        except Exception as error:
+            refusals.expect(error, KINDS[kind], *layouts)
             continue
         yield case
 
@@ -172,8 +170,8 @@ def run(cases: list[Case], kind: str, failed: list[str]) -> None:
             assert_same(case, kind, result)
     except BaseException as error:  # refusals under strict are no Exceptions
         if len(cases) == 1:
-            known = SIZED if "data-dependent" in str(error) else REFUSED if kind in ("int64", "bool") else ()
-            if cases[0].op.qualified_name not in known:
+            sized = type(error) is Unsupported and str(error).startswith("GraphBreak data-dependent-shape at")
+            if not sized or cases[0].op.qualified_name not in SIZED:
                 failed.append(f"{cases[0]}: {type(error).__name__}: {str(error)[:400]}")
             return
         half = len(cases) // 2
@@ -197,11 +195,11 @@ def strictly() -> Iterator[None]:
 def test_samples(kind: str, part: int, is_sampled: Callable[[Op], bool]) -> None:
     ops = [op for op in OPS[part::PARTS] if op.kind is not Kind.RANDOM and is_sampled(op)]
     ops = [op for op in ops if op.name not in UNTIED]
-    plain = [case for op in ops if op.qualified_name not in SIZED | REFUSED for case in cases_of(op, kind)]
+    plain = [case for op in ops if op.qualified_name not in SIZED for case in cases_of(op, kind)]
     failed: list[str] = []
     run(plain, kind, failed)
     for op in ops:
-        if op.qualified_name in SIZED | REFUSED:
+        if op.qualified_name in SIZED:
             for case in cases_of(op, kind):
                 run([case], kind, failed)
     assert not failed, "\n".join(failed)
@@ -265,5 +263,6 @@ def test_gradients(part: int, is_sampled: Callable[[Op], bool]) -> None:
 def differentiable(case: Case) -> bool:
     try:
         return any(grad is not None for grad in differentiated(function_of([case]), case.inputs))
-    except Exception:  # no gradient
+    except (NotImplementedError, RuntimeError) as error:
+        refusals.expect(error, weft.float64, *refusals.OF_GRADIENTS)
         return False

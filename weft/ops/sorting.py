@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dims import wrap_dim
@@ -195,7 +197,7 @@ _unique = index(
 
 def _unique_samples(make: Maker) -> Iterator[Sample]:
     for shape in ((6,), (2, 3), (), (0,)):
-        x = make(*shape, low=-2, high=3).round()
+        x = np.asarray(make(*shape, low=-2, high=3).round())
         yield Sample(x, grad=False)
         yield Sample(x, True, True, True, grad=False)
     yield Sample(make(3, 2, low=0, high=1).round(), return_inverse=True, dim=0, grad=False)
