@@ -330,3 +330,12 @@ def test_batches_of_gradients_that_come_to_a_loss(shape, reduction):
         seeds = weft.randn(5, *out.shape, dtype=weft.float64)
         (found,) = weft.func.vmap(pull)(seeds)
         assert weft.allclose(found, weft.stack([pull(seed)[0] for seed in seeds]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"), [(weft.complex64, "Complex"), (weft.int64, "Integral"), (weft.bool, "Integral")]
+)
+def test_divergence_of_what_is_no_float(kind, word):
+    for pair in ((kind, kind), (weft.float32, kind), (kind, weft.float32)):
+        with pytest.raises(RuntimeError, match=f"^kl_div: {word} inputs not supported.$"):
+            F.kl_div(*[weft.ones(2, dtype=each) for each in pair], reduction="sum")

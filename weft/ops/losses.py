@@ -294,13 +294,13 @@ def kl_div(input: Any, target: Any, size_average: Any, reduce: Any, reduction: s
     elif reduction == "mean":
         warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support "
-            "size.'batchmean' divides only "
-            "by the batch size, and aligns with the KL div math definition.'mean' will be changed to behave "
-            "the same as "
-            "'batchmean' in the next major release."
+            "size.'batchmean' divides only by the batch size, and aligns with the KL div math definition."
+            "'mean' will be changed to behave the same as 'batchmean' in the next major release."
         )
-    if not type_of(input).dtype.is_floating_point or not type_of(target).dtype.is_floating_point:
-        raise RuntimeError("kl_div: Integral inputs not supported.")
+    kinds = type_of(input).dtype, type_of(target).dtype
+    if not all(kind.is_floating_point for kind in kinds):
+        numbers = "Complex" if any(kind.is_complex for kind in kinds) else "Integral"
+        raise RuntimeError(f"kl_div: {numbers} inputs not supported.")
     if log_target:
         loss = ops.mul(ops.exp(target), ops.sub(target, input))
     else:
