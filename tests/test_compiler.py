@@ -227,6 +227,14 @@ def test_verify(counter):
     assert counter.frame_count <= 6
 
 
+def test_verify_of_sizes_that_may_vary(counter):
+    settings.verify = True
+    compiled = weft.compile(lambda x, n: x * n + x.shape[0], backend=counter, dynamic=True)
+    for size, n in ((5, 7), (6, 1), (6, 0), (7, 2)):  # ones and zeros are captured as they are
+        assert same(compiled(weft.ones(size), n), weft.ones(size) * n + size)
+    assert counter.frame_count == 1
+
+
 # -- marks ---------------------------------------------------------------------------------------------------
 def test_disable(counter):
     asked = []

@@ -45,6 +45,13 @@ def test_lists_used_as_lists_are_left_alone() -> None:
     assert open_lists(GraphModule({}, graph)) is None
 
 
+def test_lists_of_which_parts_are_taken_are_left_alone() -> None:
+    graph = Graph()
+    part = graph.call_function(operator.getitem, (graph.placeholder("inputs", list), slice(1, None)))
+    graph.output((graph.call_function(weft.cat, (part,)),))
+    assert open_lists(GraphModule({}, graph)) is None
+
+
 def test_backends_take_lists() -> None:
     values = [weft.ones(2, requires_grad=True) for _ in range(3)]
     scale = weft.full((2,), 10.0)

@@ -6,7 +6,15 @@ import pytest
 
 import weft
 from weft.aot.joint import trace
-from weft.aot.partition import bases_kept, cut, min_cut, save_everything, why_not_recompute, why_not_save
+from weft.aot.partition import (
+    bases_kept,
+    cut,
+    min_cut,
+    price,
+    save_everything,
+    why_not_recompute,
+    why_not_save,
+)
 from weft.graph.graph import Graph
 from weft.nn import functional as F
 from weft.testing import EagerAndRecordGraphs
@@ -168,3 +176,10 @@ def test_a_view_does_not_keep_its_base():
         n for n, reason in reasons(joint).items() if reason == "a view: it would keep all of its base alive"
     ]
     assert views and not set(views) & set(names_kept(joint))
+
+
+def test_leaves_cost_nothing_to_keep():
+    joint = joint_of(lambda w, x: (w * x).sin().sum(), floats(4), floats(4) * 1)
+    leaf, other = joint.inputs
+    assert price(leaf) == 0  # it lives on anyway
+    assert price(other) == other.meta["val"].array.nbytes == 32

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import tracemalloc
 
+import numpy as np
 import pytest
 
 import weft
 from tests.aot.differing import compare, scalar
 from weft.aot import runtime
-from weft.aot.runtime import nodes
+from weft.aot.runtime import effects, nodes
 from weft.core.generator import Generator, default_generator
 from weft.nn import functional as F
+from weft.tensor.overrides import disabled_torch_function
 
 
 def floats(*shape: int, grad: bool = True) -> weft.Tensor:
@@ -732,3 +734,40 @@ def test_what_a_backward_has_looked_at_is_not_freed_under_it(monkeypatch):
     assert weft.allclose(x.grad, (x.sin() + x * x.cos()).detach())
     with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
         y.backward()
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_inputs_that_are_written_are_as_they_were_in_every_rerun(backend):
+    def function(x):
+        x.mul_(2)
+        return x.exp()
+
+    leaf = floats(3)
+    out = weft.compile(function, backend=backend)(leaf * 1)
+    expected = 2 * (2 * leaf.detach()).exp()
+    for _ in range(3):  # gradients with graphs run the captured one again
+        (found,) = weft.autograd.grad(out.sum(), leaf, create_graph=True)
+        weft.testing.assert_close(found.detach(), expected)
+
+
+def test_bytes_that_an_array_reaches():
+    whole = np.zeros((4, 6))
+    start, width = effects.span(whole)[0], whole.itemsize
+    assert effects.span(whole) == (start, start + 24 * width)
+    for part, first, behind in [
+        (whole[1], 6, 12), (whole[:, 2], 2, 21), (whole[1, ::-1], 6, 12), (whole[::-1, 1:3], 1, 21),
+        (whole[1:3, 4:1:-2], 8, 17), (whole[None, 3, 5:], 23, 24),
+    ]:  # fmt: skip
+        assert effects.span(part) == (start + first * width, start + behind * width)
+    low, high = effects.span(whole[2:2])
+    assert low == high
+
+
+def test_calls_from_overrides_run_as_captured():
+    class Quiet(weft.Tensor):
+        __torch_function__ = disabled_torch_function
+
+    compiled = weft.compile(lambda x: x.sin() * 2, backend="aot_eager")
+    found = disabled_torch_function(compiled, (Quiet,), (floats(3),))
+    assert runtime.reasons[-1] == "a function mode is active, which sees every call"
+    assert found.grad_fn is not None

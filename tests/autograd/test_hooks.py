@@ -258,10 +258,16 @@ def test_handles_are_context_managers():
 
 
 def test_handles_outlive_what_they_belong_to():
-    y = leaf() * 2
-    handle = y.register_hook(lambda g: None)
+    x, log = leaf(), []
+    y = x * 2
+    handle = y.register_hook(log.append)
+    reference, z = weakref.ref(y), y.sum()
     del y
+    assert reference() is None
     handle.remove()
+    handle.remove()
+    z.backward()
+    assert not log and values(x.grad) == [2, 2, 2]
 
 
 def test_hooks_do_not_keep_tensors_alive():

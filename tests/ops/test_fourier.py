@@ -72,3 +72,19 @@ def test_errors() -> None:
         weft.fft.fftn(weft.ones(3, 3), dim=(0, 0))
     with pytest.raises(RuntimeError, match="Unsupported dtype Half"):
         weft.fft.fft(weft.ones(3, dtype=weft.float16))
+
+
+def names_on_the_tape(tensor):
+    names = [tensor.grad_fn.name()]
+    edges = tensor.grad_fn.next_functions
+    while edges and edges[0][0] is not None:
+        names.append(edges[0][0].name())
+        edges = edges[0][0].next_functions
+    return names
+
+
+def test_transforms_over_one_axis_are_no_transforms_over_several():
+    x = weft.randn(4, 3, dtype=weft.complex128, requires_grad=True)
+    one, several = names_on_the_tape(weft.fft.hfft(x)), names_on_the_tape(weft.fft.hfftn(x, dim=[1]))
+    assert one == several and "FftC2CBackward0" not in one
+    assert "FftC2CBackward0" in names_on_the_tape(weft.fft.hfftn(x, dim=[0, 1]))

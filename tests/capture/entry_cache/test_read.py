@@ -591,3 +591,31 @@ def test_nothing_is_kept_of_a_module_without_a_file(other: Other) -> None:
         assert not list(Path(str(store().folder)).glob("*.entry"))
     finally:
         del sys.modules["kept_nowhere"]
+
+
+def test_functions_that_transforms_make(other: Other) -> None:
+    text = f"{SUBJECT}\nslope = weft.func.grad(lambda x: helper(x).sum())\n"
+    text += "\n\ndef subject(x):\n    return slope(x)\n"
+    taught(other.module(text).subject, X)
+    assert served(other.module(text).subject, X)
+
+
+DISPATCHED = f"""{SUBJECT}
+import functools
+
+
+@functools.singledispatch
+def chosen(x):
+    return x * 2
+
+
+def subject(x):
+    return chosen(x)
+"""
+
+
+def test_generic_functions_may_have_other_implementations(other: Other) -> None:
+    taught(other.module(DISPATCHED).subject, X)
+    module = other.module(DISPATCHED)
+    module.chosen.register(weft.Tensor)(lambda x: x * 3)
+    assert not served(module.subject, X)

@@ -247,3 +247,17 @@ def test_print_breaks(capsys):
         return y * 2
 
     check(function, breaks=1, frames=2, watch=lambda: capsys.readouterr().out)
+
+
+def test_text_of_containers_that_hold_themselves():
+    def function(x, given):
+        made = {"x": 1}
+        made["y"] = [made]
+        return x + 1, str(made), repr(given), f"{[given]}"
+
+    def arguments():
+        given = [1, (2,)]
+        given.append(given)
+        return tensor(), given
+
+    check(function, arguments)
