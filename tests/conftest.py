@@ -3,7 +3,8 @@ deadlines, torch where it is.
 
 `WEFT_TEST_BACKEND=native` compiles natively wherever `aot_eager` is asked for, by name or by default; a graph
 that has no native program is then an error. `WEFT_TEST_CPU=avx2` compiles for a machine without AVX-512,
-whatever this one has, and asks the same of BLAS and of NumPy.
+whatever this one has, and asks the same of BLAS and of NumPy. `WEFT_TEST_SEED=7` starts the random numbers of
+every test from another seed than 0; tests seed again only where they compare two runs.
 """
 
 from __future__ import annotations
@@ -105,12 +106,13 @@ def _is_beyond_share(mark: pytest.Mark) -> bool:
 
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
-    """The same numbers in every run of a test, whatever ran before it."""
-    weft.manual_seed(0)
-    np.random.seed(0)
-    random.seed(0)
+    """The same numbers in every run of a test, whatever ran before it; `WEFT_TEST_SEED` gives others."""
+    seed = int(os.environ.get("WEFT_TEST_SEED", "0"))
+    weft.manual_seed(seed)
+    np.random.seed(seed)
+    random.seed(seed)
     if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(0)
+        sys.modules["torch"].manual_seed(seed)
 
 
 @pytest.fixture(autouse=True, scope="module")

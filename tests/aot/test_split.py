@@ -23,8 +23,7 @@ def floats(*shape: int, grad: bool = True) -> weft.Tensor:
 
 
 @pytest.fixture(autouse=True)
-def seeded():
-    weft.manual_seed(0)
+def afresh():
     weft.compiler.reset()
 
 

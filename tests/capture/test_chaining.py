@@ -118,7 +118,6 @@ def test_strides_get_a_shortcut_too() -> None:
 
 
 def test_the_last_batch_is_smaller() -> None:
-    weft.manual_seed(0)
     net, twin = (nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3)) for _ in range(2))
     twin.load_state_dict(net.state_dict())
 

@@ -38,7 +38,6 @@ def by_data(x, w, u):
 
 @pytest.mark.parametrize("function, length", [(recurrence, 70), (recurrence, 1), (straight, 2), (by_data, 2)])
 def test_compiled_parts_equal_eager(function, length):
-    weft.manual_seed(0)
     scripted = weft.jit.script(function)
     scripted.executor.compile()
     tensors = [
@@ -144,7 +143,6 @@ def losses(scripted, length, w, u):
 
 
 def test_code_is_compiled_in_the_second_call_and_for_few_lengths(made):
-    weft.manual_seed(0)
     w, u = weft.randn(4, 6, requires_grad=True), weft.randn(3, 6, requires_grad=True)
 
     def states(x, w, u):

@@ -1,11 +1,9 @@
 """Fallbacks are errors here: a test that passes op by op would say nothing of programs. `programs` are those
-that are made while a test runs. Random numbers of a test do not depend on tests that ran before it in the
-same process: `WEFT_TEST_SEED` says where they begin.
+that are made while a test runs.
 """
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -17,9 +15,8 @@ from weft.native.run import Executable
 
 
 @pytest.fixture(autouse=True)
-def strict_and_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+def strict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "strict", True)
-    weft.manual_seed(int(os.environ.get("WEFT_TEST_SEED", "0")))
 
 
 @pytest.fixture

@@ -319,7 +319,6 @@ def test_a_process_that_is_forked_has_a_pool_of_its_own() -> None:
 # -- bits ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_bits_do_not_depend_on_threads(program: Callable[..., Any]) -> None:
-    weft.manual_seed(0)
     x, y = weft.randn(500, 400), weft.randn(500, 400)
     results = []
     before = list(pool._pool)

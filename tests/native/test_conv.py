@@ -117,7 +117,6 @@ def test_any_geometry(geometry: Any, bias: bool, dtype: Any) -> None:
 
 
 def test_layouts_of_every_kind() -> None:
-    weft.manual_seed(0)
     x, w = weft.randn(5, 9, 8, 2), weft.randn(3, 4, 3, 5)
 
     def run(x: Any, w: Any) -> Any:
@@ -132,7 +131,6 @@ def test_padding_that_is_uneven() -> None:
 
 
 def test_second_order() -> None:
-    weft.manual_seed(0)
     x, w = weft.randn(2, 3, 6, 7, dtype=weft.float64), weft.randn(4, 3, 3, 3, dtype=weft.float64)
 
     def run(x: Any, w: Any) -> Any:
@@ -162,7 +160,6 @@ def test_values_that_are_not_finite_stay_where_they_are() -> None:
 
 @pytest.mark.skipif(available() < 2, reason="one processor")
 def test_the_bits_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    weft.manual_seed(0)
     inputs = [weft.randn(16, 16, 28, 28), weft.randn(32, 16, 3, 3), weft.randn(32)]
     found = []
     for threads in (1, 2):

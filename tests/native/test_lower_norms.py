@@ -18,7 +18,6 @@ TOLERANCE = {weft.float32: 1e-4, weft.float64: 1e-11}
 @pytest.mark.parametrize("shape", [(5, 3), (4, 3, 7), (4, 3, 6, 20), (2, 3, 3, 4, 5), (1, 2, 6, 20)])
 @pytest.mark.parametrize("training", [True, False])
 def test_batch_norm(shape: Any, dtype: Any, training: bool) -> None:
-    weft.manual_seed(0)
     parameters = [weft.randn(shape[1], dtype=dtype) for _ in range(2)]
     middle, spread = weft.randn(shape[1], dtype=dtype), weft.rand(shape[1], dtype=dtype) + 0.5
 
@@ -31,7 +30,6 @@ def test_batch_norm(shape: Any, dtype: Any, training: bool) -> None:
 
 
 def test_running_statistics() -> None:
-    weft.manual_seed(0)
     x = weft.randn(4, 3, 5, 6) * 3 + 1
     found = []
     for compiled in (False, True):
@@ -46,6 +44,5 @@ def test_running_statistics() -> None:
 
 @pytest.mark.parametrize("shape", [(4, 6, 5, 7), (3, 4), (2, 6, 9)])
 def test_group_norm(shape: Any) -> None:
-    weft.manual_seed(0)
     parameters = [weft.randn(shape[1]) for _ in range(2)]
     same(lambda x, w, b: F.group_norm(x, 2, w, b), [weft.randn(*shape), *parameters])

@@ -9,14 +9,8 @@ import pytest
 
 import weft
 import weft.nn.functional as F
-from weft.core.settings import settings
 from weft.native.reference import Reference
 from weft.testing import assert_close
-
-
-@pytest.fixture(autouse=True)
-def strict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "strict", True)
 
 
 def attention(q: weft.Tensor, k: weft.Tensor) -> weft.Tensor:

@@ -11,11 +11,6 @@ from weft import nn
 from weft.nn import init
 
 
-@pytest.fixture(autouse=True)
-def seed():
-    weft.manual_seed(0)
-
-
 def drawn(tensor):
     return np.sort(tensor.detach().numpy().ravel().astype(np.float64))
 

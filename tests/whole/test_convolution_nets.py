@@ -127,7 +127,6 @@ def test_the_bits_do_not_depend_on_threads(make: Any, monkeypatch: pytest.Monkey
 
 
 def test_evaluation() -> None:
-    weft.manual_seed(0)
     model = Residuals().eval()
     x = weft.randn(2, 3, 30, 26)
     with weft.no_grad(), programs() as made:

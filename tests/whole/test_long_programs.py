@@ -129,7 +129,6 @@ def test_chains_longer_than_the_stack_are_compiled() -> None:
 
 @pytest.mark.slow
 def test_recurrent_cells_of_a_thousand_turns_are_compiled() -> None:
-    weft.manual_seed(0)
     cell = weft.nn.LSTMCell(2, 2)
 
     def run(x: Any) -> Any:
