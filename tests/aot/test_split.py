@@ -337,3 +337,25 @@ def test_errors_of_what_is_written_and_never_read(backend: str, write: Any) -> N
     assert compiled(weft.tensor([1, 2])).tolist() == [2, 3]
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         compiled(weft.tensor([1, 0]))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_pieces_of_pieces_know_what_is_written_behind_them_all(backend):
+    """The first piece is split again, and its first part saves what the last piece writes unnoticed."""
+
+    def function(t, w):
+        y = t * w + (t + 1) * w  # saves t, from which it would be cheap to compute t + 1 again
+        with weft.no_grad():
+            y.mul_(2)
+        z = y * w
+        weft.arange(1) % 101  # may fail, so that it runs by itself
+        t.data.mul_(2)
+        return y, z
+
+    found = []
+    for run in (function, weft.compile(function, backend=backend)):
+        w = weft.full((100,), 0.25, dtype=weft.float64, requires_grad=True)
+        y, z = run(weft.full((100,), 0.5, dtype=weft.float64), w)
+        (y.sum() + z.sum()).backward()
+        found.append(w.grad)
+    weft.testing.assert_close(found[1], found[0])
