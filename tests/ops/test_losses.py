@@ -216,24 +216,6 @@ def test_class_losses_refuse(call: Any, error: Any, text: str) -> None:
         call()
 
 
-def test_triplets() -> None:
-    a, p, n = make(3, 4), make(3, 4), make(3, 4)
-
-    def distance(x: Any, y: Any) -> Any:
-        return np.linalg.norm(x.numpy() - y.numpy() + 1e-6, axis=-1)
-
-    expected = np.maximum(distance(a, p) - distance(a, n) + 2.0, 0)
-    np.testing.assert_allclose(
-        F.triplet_margin_loss(a, p, n, 2.0, reduction="none").numpy(), expected, rtol=1e-10
-    )
-    swapped = np.maximum(distance(a, p) - np.minimum(distance(a, n), distance(p, n)) + 2.0, 0)
-    assert F.triplet_margin_loss(a, p, n, 2.0, swap=True).item() == pytest.approx(swapped.mean())
-    with pytest.raises(ValueError, match="margin must be greater than 0, got -1.0"):
-        F.triplet_margin_loss(a, p, n, margin=-1.0)
-    with pytest.raises(RuntimeError, match="anchor 1D, positive 2D, and negative 2D inputs"):
-        F.triplet_margin_loss(a[0], p, n)
-
-
 def test_kl_div_of_integers_is_refused() -> None:
     with pytest.raises(RuntimeError, match="kl_div: Integral inputs not supported."):
         weft.nn.functional.kl_div(weft.ones(2, dtype=weft.int64), weft.ones(2), reduction="sum")

@@ -84,6 +84,24 @@ def test_errors() -> None:
         F.soft_margin_loss(x, x, reduction="least")
 
 
+def test_triplets() -> None:
+    a, p, n = (weft.randn(3, 4, dtype=weft.float64) for _ in range(3))
+
+    def distance(x: weft.Tensor, y: weft.Tensor) -> np.ndarray:
+        return np.linalg.norm(x.numpy() - y.numpy() + 1e-6, axis=-1)
+
+    expected = np.maximum(distance(a, p) - distance(a, n) + 2.0, 0)
+    np.testing.assert_allclose(
+        F.triplet_margin_loss(a, p, n, 2.0, reduction="none").numpy(), expected, rtol=1e-10
+    )
+    swapped = np.maximum(distance(a, p) - np.minimum(distance(a, n), distance(p, n)) + 2.0, 0)
+    assert F.triplet_margin_loss(a, p, n, 2.0, swap=True).item() == pytest.approx(swapped.mean())
+    with pytest.raises(ValueError, match="margin must be greater than 0, got -1.0"):
+        F.triplet_margin_loss(a, p, n, margin=-1.0)
+    with pytest.raises(RuntimeError, match="anchor 1D, positive 2D, and negative 2D inputs"):
+        F.triplet_margin_loss(a[0], p, n)
+
+
 def test_triplets_by_any_distance() -> None:
     anchor, near, far = (weft.randn(4, 3, dtype=weft.float64) for _ in range(3))
     plain = F.triplet_margin_with_distance_loss(anchor, near, far, swap=True)

@@ -7,7 +7,7 @@ states at once, gives the likelihood, and the same recursion backwards gives eac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.core.arrays import Array, ArrayModule, namespace
@@ -18,6 +18,7 @@ from weft.ops.families import HIDDEN, composite, contract
 from weft.ops.losses import REDUCTION, check_reduction, reduced
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import MaybeTensor, TensorLike
 
 WHERE = "(while checking arguments for ctc_loss_allocate_outputs)"
 
@@ -125,7 +126,7 @@ class _Chain:
         return total
 
 
-def _lengths(xp: ArrayModule, tensor: Array | None, given: Any) -> Array:
+def _lengths(xp: ArrayModule, tensor: Array | None, given: Sequence[int] | None) -> Array:
     values = (
         tensor if tensor is not None else xp.asarray(given if isinstance(given, (tuple, list)) else (given,))
     )
@@ -138,15 +139,16 @@ def _chain(logs: Array, targets: Array, steps: Any, lengths: Any, given: Any, bl
 
 
 def _ctc_kernel(
-    logs: Array, targets: Array, steps: Any, lengths: Any, given: Any, blank: int, zero_infinity: bool
-) -> Array:
+    logs: Array, targets: Array, steps: Array | None, lengths: Array | None, given: Any, blank: int,
+    zero_infinity: bool,
+) -> Array:  # fmt: skip
     loss = -_chain(logs, targets, steps, lengths, given, blank).forward()[1]
     xp = namespace(logs)
     return xp.where(xp.isinf(loss), loss.dtype.type(0), loss) if zero_infinity else loss
 
 
 def _ctc_backward_kernel(
-    g: Array, logs: Array, targets: Array, steps: Any, lengths: Any, given: Any, blank: int,
+    g: Array, logs: Array, targets: Array, steps: Array | None, lengths: Array | None, given: Any, blank: int,
     zero_infinity: bool,
 ) -> Array:  # fmt: skip
     """What each class is likely, less what the alignments say: the gradient behind a softmax."""
@@ -165,8 +167,8 @@ def _ctc_backward_kernel(
 
 
 def _ctc_rule(
-    logs: TensorType, targets: TensorType, steps: Any, lengths: Any, given: Any, blank: int,
-    zero_infinity: bool,
+    logs: TensorType, targets: TensorType, steps: TensorType | None, lengths: TensorType | None, given: Any,
+    blank: int, zero_infinity: bool,
 ) -> TensorType:  # fmt: skip
     if logs.dtype not in (float32, float64):
         raise NotImplementedError(f"\"ctc_loss_cpu\" not implemented for '{logs.dtype.scalar_name}'")
@@ -179,22 +181,23 @@ def _ctc_rule(
     return TensorType((logs.shape[1],), logs.dtype, logs.device)
 
 
-def _ctc_backward_rule(_g: TensorType, logs: TensorType, *rest: Any) -> TensorType:
+def _ctc_backward_rule(_g: object, logs: TensorType, *rest: Any) -> TensorType:
     _ctc_rule(logs, *rest)
     return logs
 
 
 def _ctc_vjp(
-    g: Any, _out: Any, logs: Any, targets: Any, steps: Any, lengths: Any, given: Any, blank: int, zero: bool
-) -> Any:
+    g: TensorLike, _out: object, logs: TensorLike, targets: TensorLike, steps: MaybeTensor,
+    lengths: MaybeTensor, given: Any, blank: int, zero: bool,
+) -> Any:  # fmt: skip
     return ctc_backward(g, logs, targets, steps, lengths, given, blank, zero)
 
 
-def _no_second(*_rest: Any) -> Any:
+def _no_second(*_rest: object) -> Any:
     underivable("_ctc_loss_backward")
 
 
-def _no_second_g(g: Any, _out: Any) -> Any:
+def _no_second_g(g: TensorLike, _out: object) -> Any:
     return _no_second()
 
 
@@ -236,8 +239,8 @@ def _ctc_samples(make: Maker) -> Iterator[Sample]:
     namespace="nn.functional", amp="float32", samples=_ctc_samples,
 )  # fmt: skip
 def ctc_loss(
-    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int, reduction: str,
-    zero_infinity: bool,
+    log_probs: TensorLike, targets: TensorLike, input_lengths: Any, target_lengths: Any, blank: int,
+    reduction: str, zero_infinity: bool,
 ) -> Any:  # fmt: skip
     """The negative log-likelihood of labels without alignment, given log-probabilities `(T, N, C)`."""
     check_reduction(reduction)

@@ -11,26 +11,27 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, ArrayModule, namespace
 from weft.core.dtypes import as_dtype, bfloat16, float16, int64, promote_types, uint8
 from weft.core.interrupts import let_through
 from weft.core.types import Size, TensorType
 from weft.core.warn import warn
 from weft.ops.batching import spread_to
 from weft.ops.families import HIDDEN, composite, float_result, pointwise, reduce
-from weft.ops.normalisation import pairwise_distance
 from weft.ops.options import LARGEST
 from weft.ops.record import Op, broadcast_shapes, ops, same_shape, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import floats_only, log_softmax, working
+from weft.ops.values import ArrayDType, BodyBuilder, Element, MaybeTensor, Operand, TensorLike
 
+Legacy = bool | None  # of the old pair of arguments
 LEGACY = "size_average: Any = None, reduce: Any = None"
 REDUCTION = "reduction: str = 'mean'"
 SILENT: dict[str, Any] = {**HIDDEN, "inplace": False}
 
 
 # -- reductions --------------------------------------------------------------------------------------------
-def legacy_reduction(size_average: Any, reduce: Any, reduction: str) -> str:
+def legacy_reduction(size_average: Legacy, reduce: Legacy, reduction: str) -> str:
     """The reduction that the old pair of arguments stands for, with a word about it."""
     if size_average is None and reduce is None:
         return reduction
@@ -45,7 +46,7 @@ def check_reduction(reduction: str) -> None:
         raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
-def reduced(loss: Any, reduction: str) -> Any:
+def reduced(loss: TensorLike, reduction: str) -> Any:
     """The elements, their mean or their sum."""
     check_reduction(reduction)
     if reduction == "none":
@@ -53,7 +54,7 @@ def reduced(loss: Any, reduction: str) -> Any:
     return ops.mean(loss) if reduction == "mean" else ops.sum(loss)
 
 
-def _matched(input: Any, target: Any) -> tuple[Any, Any]:
+def _matched(input: Operand, target: Operand) -> tuple[Any, Any]:
     """Input and target with one shape; a target that had to be broadcast is worth a warning."""
     for value in (input, target):
         if not hasattr(value, "shape"):
@@ -70,7 +71,7 @@ def _matched(input: Any, target: Any) -> tuple[Any, Any]:
     return ops.expand(input, shape), ops.expand(target, shape)
 
 
-def _only_floats(name: str, *values: Any) -> None:
+def _only_floats(name: str, *values: Operand) -> None:
     kind = type_of(values[0]).dtype
     for value in values[1:]:
         kind = promote_types(kind, type_of(value).dtype)
@@ -78,7 +79,7 @@ def _only_floats(name: str, *values: Any) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for '{kind.scalar_name}'")
 
 
-def _weighted(loss: Any, weight: Any, input: Any, reduction: str) -> Any:
+def _weighted(loss: TensorLike, weight: TensorLike, input: Operand, reduction: str) -> Any:
     """A loss with a weight per element: the mean is a weighted one."""
     if not same_shape(type_of(weight).shape, type_of(input).shape):
         raise ValueError("Weights and input must have the same size.")
@@ -112,7 +113,7 @@ def _mse_rule(x: TensorType, y: TensorType, reduction: str) -> TensorType:
     return TensorType(x.shape if reduction == "none" else (), kind, x.device)
 
 
-def _mse_vjp(g: Any, _out: Any, x: Any, y: Any, reduction: str) -> Any:
+def _mse_vjp(g: TensorLike, _out: object, x: TensorLike, y: TensorLike, reduction: str) -> Any:
     scale = 2.0 / max(math.prod(x.shape), 1) if reduction == "mean" else 2.0
     return ops.mul(ops.sub(x, y), ops.mul(g, scale))
 
@@ -146,7 +147,9 @@ def _pair_samples(make: Maker) -> Iterator[Sample]:
     f"input: Operand, target: Operand, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None",
     namespace="nn.functional", amp="float32", samples=_pair_samples,
 )  # fmt: skip
-def mse_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, weight: Any) -> Any:
+def mse_loss(
+    input: Operand, target: Operand, size_average: Legacy, reduce: Legacy, reduction: str, weight: MaybeTensor
+) -> Any:
     """The squared difference."""
     input, target = _matched(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
@@ -161,7 +164,9 @@ def mse_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction:
     f"input: Operand, target: Operand, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None",
     namespace="nn.functional", amp="float32", samples=_pair_samples,
 )  # fmt: skip
-def l1_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, weight: Any) -> Any:
+def l1_loss(
+    input: Operand, target: Operand, size_average: Legacy, reduce: Legacy, reduction: str, weight: MaybeTensor
+) -> Any:
     """The absolute difference."""
     input, target = _matched(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
@@ -177,14 +182,14 @@ def _huber_kernel(x: Array, y: Array, delta: float) -> Array:
     return xp.where(distance <= edge, half * distance * distance, far)
 
 
-def _emit_huber(b: Any, x: Any, y: Any, delta: float) -> Any:
+def _emit_huber(b: BodyBuilder, x: Element, y: Element, delta: float) -> Any:
     distance, edge, half = b.abs(b.sub(x, y)), b.like(delta, x), b.like(0.5, x)
     near = b.mul(b.mul(half, distance), distance)
     far = b.mul(edge, b.sub(distance, b.mul(half, edge)))
     return b.select(b.le(distance, edge), near, far)
 
 
-def _huber_slope(x: Any, y: Any, delta: float) -> Any:
+def _huber_slope(x: TensorLike, y: TensorLike, delta: float) -> Any:
     """The difference, up to the edge; an edge that no element can reach is none, and `clamp` refuses it."""
     difference = ops.sub(x, y)
     return difference if delta > LARGEST[type_of(x).dtype] else ops.clamp(difference, -delta, delta)
@@ -210,13 +215,13 @@ def _smooth_kernel(x: Array, y: Array, beta: float) -> Array:
     return xp.where(distance < edge, half * distance * distance / edge, far)
 
 
-def _emit_smooth(b: Any, x: Any, y: Any, beta: float) -> Any:
+def _emit_smooth(b: BodyBuilder, x: Element, y: Element, beta: float) -> Any:
     distance, edge, half = b.abs(b.sub(x, y)), b.like(beta, x), b.like(0.5, x)
     near = b.div(b.mul(b.mul(half, distance), distance), edge)
     return b.select(b.lt(distance, edge), near, b.sub(distance, b.mul(half, edge)))
 
 
-def _smooth_gradient(g: Any, x: Any, y: Any, beta: float) -> Any:
+def _smooth_gradient(g: TensorLike, x: TensorLike, y: TensorLike, beta: float) -> Any:
     gap = ops.sub(x, y)
     far = ops.ge(ops.abs(gap), beta)
     return ops.where(far, ops.mul(ops.sign(gap), g), ops.div(ops.mul(gap, g), beta))
@@ -238,7 +243,7 @@ smooth_l1_elements = pointwise(
     f"input: Operand, target: Operand, {REDUCTION}, delta: float = 1.0, weight: MaybeTensor = None",
     namespace="nn.functional", amp="float32", samples=_pair_samples, node="HuberLossBackward0",
 )  # fmt: skip
-def huber_loss(input: Any, target: Any, reduction: str, delta: float, weight: Any) -> Any:
+def huber_loss(input: Operand, target: Operand, reduction: str, delta: float, weight: MaybeTensor) -> Any:
     """Squared near zero, linear beyond `delta`."""
     input, target = _matched(input, target)
     check_reduction(reduction)
@@ -262,7 +267,7 @@ def _smooth_samples(make: Maker) -> Iterator[Sample]:
     amp="float32", samples=_smooth_samples, node="SmoothL1LossBackward0",
 )  # fmt: skip
 def smooth_l1_loss(
-    input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, beta: float
+    input: Operand, target: Operand, size_average: Legacy, reduce: Legacy, reduction: str, beta: float
 ) -> Any:
     """The absolute difference, quadratic below `beta`."""
     input, target = _matched(input, target)
@@ -287,7 +292,10 @@ def _divergence_samples(make: Maker) -> Iterator[Sample]:
     f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}, log_target: bool = False",
     namespace="nn.functional", amp="float32", samples=_divergence_samples,
 )  # fmt: skip
-def kl_div(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, log_target: bool) -> Any:
+def kl_div(
+    input: TensorLike, target: TensorLike, size_average: Legacy, reduce: Legacy, reduction: str,
+    log_target: bool,
+) -> Any:  # fmt: skip
     """The Kullback-Leibler divergence of `input` (logarithms) from `target`."""
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce, reduction)
@@ -320,7 +328,7 @@ def _bce_kernel(x: Array, y: Array) -> Array:
     return (y - 1) * xp.maximum(xp.log1p(-x), -100) - y * xp.maximum(xp.log(x), -100)
 
 
-def _bce_vjp(g: Any, _out: Any, x: Any, y: Any) -> Any:
+def _bce_vjp(g: TensorLike, _out: object, x: TensorLike, y: TensorLike) -> Any:
     """(x - y) / (x * (1 - x)), the divisor kept off zero."""
     return ops.div(ops.mul(g, ops.sub(x, y)), ops.clamp_min(ops.mul(ops.rsub(x, 1), x), 1e-12))
 
@@ -339,7 +347,7 @@ def _bce_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3, low=0.1, high=0.9), make(2, 3, low=0.1, high=0.9), make(3, low=0.5))
 
 
-def _expanded_weight(weight: Any, shape: tuple[int, ...]) -> Any:
+def _expanded_weight(weight: TensorLike, shape: tuple[int, ...]) -> Any:
     have = tuple(type_of(weight).shape)
     if same_shape(have, shape):
         return weight
@@ -358,8 +366,9 @@ def _expanded_weight(weight: Any, shape: tuple[int, ...]) -> Any:
     namespace="nn.functional", amp="float32", samples=_bce_samples, node="BinaryCrossEntropyBackward0",
 )  # fmt: skip
 def binary_cross_entropy(
-    input: Any, target: Any, weight: Any, size_average: Any, reduce: Any, reduction: str
-) -> Any:
+    input: TensorLike, target: TensorLike, weight: MaybeTensor, size_average: Legacy, reduce: Legacy,
+    reduction: str,
+) -> Any:  # fmt: skip
     """The cross entropy of probabilities `input` with probabilities `target`."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
@@ -392,8 +401,9 @@ def _logit_samples(make: Maker) -> Iterator[Sample]:
     node="BinaryCrossEntropyWithLogitsBackward0",
 )  # fmt: skip
 def binary_cross_entropy_with_logits(
-    input: Any, target: Any, weight: Any, size_average: Any, reduce: Any, reduction: str, pos_weight: Any
-) -> Any:
+    input: TensorLike, target: TensorLike, weight: MaybeTensor, size_average: Legacy, reduce: Legacy,
+    reduction: str, pos_weight: MaybeTensor,
+) -> Any:  # fmt: skip
     """The cross entropy of `sigmoid(input)` with `target`, without ever forming the sigmoid."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
@@ -408,7 +418,9 @@ def binary_cross_entropy_with_logits(
 
 
 # -- classes -------------------------------------------------------------------------------------------------
-def _class_weights(xp: Any, target: Array, weight: Array | None, ignore: int, classes: int, work: Any) -> Any:
+def _class_weights(
+    xp: ArrayModule, target: Array, weight: Array | None, ignore: int, classes: int, work: ArrayDType
+) -> Any:
     """Targets fit for indexing, and the weight of each (None: all are one). Refuses targets that are no
     class."""
     kept = target != ignore
@@ -423,7 +435,7 @@ def _class_weights(xp: Any, target: Array, weight: Array | None, ignore: int, cl
     return safe, weights if everything else weights * kept
 
 
-def _places(xp: Any, shape: tuple[int, ...], safe: Array) -> tuple[Any, ...]:
+def _places(xp: ArrayModule, shape: tuple[int, ...], safe: Array) -> tuple[Any, ...]:
     """The index of each target's element in an array `(N, C, *spatial)`."""
     if len(shape) == 1:
         return (safe.reshape(()),)
@@ -434,7 +446,7 @@ def _places(xp: Any, shape: tuple[int, ...], safe: Array) -> tuple[Any, ...]:
     return (grid[0], safe, *grid[1:])
 
 
-def _plain_rows(x_shape: Any, target: Array, weight: Array | None, ignore: int) -> bool:
+def _plain_rows(x_shape: tuple[int, ...], target: Array, weight: Array | None, ignore: int) -> bool:
     """The common case: rows of classes, no weights, no target that could be ignored or count from the end."""
     return weight is None and len(x_shape) == 2 and ignore < 0 < target.size and bool(target.min() >= 0)
 
@@ -468,7 +480,7 @@ def _nll_kernel(x: Array, target: Array, weight: Array | None, reduction: str, i
 
 
 def _nll_backward_kernel(
-    g: Array, target: Array, weight: Array | None, shape: Any, reduction: str, ignore: int
+    g: Array, target: Array, weight: Array | None, shape: tuple[int, ...], reduction: str, ignore: int
 ) -> Array:
     xp = namespace(g)
     out = xp.zeros(shape, g.dtype)
@@ -525,13 +537,15 @@ def _check_nll(x: TensorType, target: TensorType, weight: TensorType | None) -> 
         raise RuntimeError(f"expected scalar type {x.dtype.scalar_name} but found {weight.dtype.scalar_name}")
 
 
-def _nll_rule(x: TensorType, target: TensorType, weight: Any, reduction: str, ignore: int) -> TensorType:
+def _nll_rule(
+    x: TensorType, target: TensorType, weight: TensorType | None, reduction: str, ignore: int
+) -> TensorType:
     _check_nll(x, target, weight)
     shape = () if reduction != "none" or x.ndim == 1 else target.shape
     return TensorType(shape, x.dtype, x.device)
 
 
-def _per_example(values: Any, reduction: str, totals: Callable[[], Any]) -> Any:
+def _per_example(values: TensorLike, reduction: str, totals: Callable[[], Any]) -> Any:
     """Losses `(B, …)` reduced to one per example."""
     axes = tuple(range(1, len(values.shape)))
     parts = [values, totals()] if reduction == "mean" else [values]
@@ -549,7 +563,7 @@ def _nll_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) 
     flat = x if single else ops.reshape(x, (size * x.shape[1], *x.shape[2:]))
     target = ops.reshape(spread_to(target, dims[1], size), (flat.shape[0], *flat.shape[2:]))
 
-    def elements(values: Any) -> Any:
+    def elements(values: TensorLike) -> Any:
         out = op(values, target, weight, "none", ignore)
         return out if single else ops.reshape(out, (size, x.shape[1], *x.shape[3:]))
 
@@ -587,7 +601,9 @@ def _nll_backward_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 4), make.ints(2, 4, high=3), make(3, low=0.5), (2, 3, 4), "none", 1)
 
 
-def _by_weight(g: Any, x: Any, target: Any, weight: Any, reduction: str, ignore: int) -> Any:
+def _by_weight(
+    g: TensorLike, x: TensorLike, target: TensorLike, weight: TensorLike, reduction: str, ignore: int
+) -> Any:
     """The gradient for the weights: each target's loss (less the mean one, in a mean) goes to its class."""
     loss = nll_elements(x, target, None, "none", ignore)
     if reduction == "mean":
@@ -601,7 +617,9 @@ def _by_weight(g: Any, x: Any, target: Any, weight: Any, reduction: str, ignore:
     return ops.scatter_add(zeros, 0, ops.reshape(places, (-1,)), ops.reshape(shares, (-1,)))
 
 
-def _nll_backward_rule(g: TensorType, target: TensorType, weight: Any, shape: Any, *rest: Any) -> TensorType:
+def _nll_backward_rule(
+    g: TensorType, target: TensorType, weight: TensorType | None, shape: tuple[int, ...], *rest: object
+) -> TensorType:
     floats_only("nll_loss_backward", g.dtype)
     return TensorType(shape, g.dtype, g.device)
 
@@ -649,15 +667,18 @@ def _user_nll_samples(make: Maker) -> Iterator[Sample]:
     namespace="nn.functional", amp="float32", samples=_user_nll_samples,
 )  # fmt: skip
 def nll_loss(
-    input: Any, target: Any, weight: Any, size_average: Any, ignore_index: int, reduce: Any, reduction: str
-) -> Any:
+    input: TensorLike, target: TensorLike, weight: MaybeTensor, size_average: Legacy, ignore_index: int,
+    reduce: Legacy, reduction: str,
+) -> Any:  # fmt: skip
     """The negative of the log-probability given to each target class."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
     return _nll(input, target, weight, reduction, ignore_index)
 
 
-def _nll(input: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
+def _nll(
+    input: TensorLike, target: TensorLike, weight: MaybeTensor, reduction: str, ignore_index: int
+) -> Any:
     shape, places = input.shape, target.shape
     if not shape:
         raise ValueError(f"Expected 1 or more dimensions (got {len(shape)})")
@@ -683,8 +704,8 @@ def _cross_samples(make: Maker) -> Iterator[Sample]:
     namespace="nn.functional", amp="float32", samples=_cross_samples,
 )  # fmt: skip
 def cross_entropy(
-    input: Any, target: Any, weight: Any, size_average: Any, ignore_index: int, reduce: Any, reduction: str,
-    label_smoothing: float,
+    input: TensorLike, target: TensorLike, weight: MaybeTensor, size_average: Legacy, ignore_index: int,
+    reduce: Legacy, reduction: str, label_smoothing: float,
 ) -> Any:  # fmt: skip
     """The cross entropy of logits with target classes (integers) or with target probabilities."""
     reduction = legacy_reduction(size_average, reduce, reduction)
@@ -711,14 +732,15 @@ def cross_entropy(
     return _smoothed(logs, loss, target, weight, reduction, ignore_index, label_smoothing)
 
 
-def _by_class(weight: Any, rank: int) -> Any:
+def _by_class(weight: TensorLike, rank: int) -> Any:
     """A weight per class, shaped to multiply an input of this rank."""
     return weight if rank == 1 else ops.reshape(weight, (-1, *(1,) * (rank - 2)))
 
 
 def _smoothed(
-    logs: Any, loss: Any, target: Any, weight: Any, reduction: str, ignore_index: int, smoothing: float
-) -> Any:
+    logs: TensorLike, loss: TensorLike, target: TensorLike, weight: MaybeTensor, reduction: str,
+    ignore_index: int, smoothing: float,
+) -> Any:  # fmt: skip
     """The loss mixed with that of a uniform target."""
     shape = type_of(logs).shape
     place = 1 if len(shape) > 1 else 0
@@ -734,7 +756,9 @@ def _smoothed(
     return ops.add(ops.mul(loss, 1 - smoothing), ops.mul(uniform, smoothing / shape[place]))
 
 
-def _probability_loss(input: Any, target: Any, weight: Any, reduction: str, smoothing: float) -> Any:
+def _probability_loss(
+    input: TensorLike, target: TensorLike, weight: MaybeTensor, reduction: str, smoothing: float
+) -> Any:
     shape = type_of(input).shape
     if not shape:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
@@ -760,41 +784,3 @@ def _probability_loss(input: Any, target: Any, weight: Any, reduction: str, smoo
         return total
     count = math.prod(shape) / classes if classes else 0
     return ops.div(total, count) if count else ops.mul(total, math.nan)
-
-
-# -- triplets ------------------------------------------------------------------------------------------------
-def _triplet_samples(make: Maker) -> Iterator[Sample]:
-    yield Sample(make(3, 4), make(3, 4), make(3, 4), margin=3.0)
-    yield Sample(make(3, 4), make(3, 4), make(3, 4), 3.0, 1.5, swap=True, reduction="sum")
-    yield Sample(make(4), make(4), make(4), 5.0, reduction="none")
-
-
-@composite(
-    "anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = "
-    "1e-06, "
-    f"swap: bool = False, {LEGACY}, {REDUCTION}",
-    namespace="nn.functional", amp="float32", samples=_triplet_samples,
-)  # fmt: skip
-def triplet_margin_loss(
-    anchor: Any, positive: Any, negative: Any, margin: float, p: float, eps: float, swap: bool,
-    size_average: Any,
-    reduce: Any, reduction: str,
-) -> Any:  # fmt: skip
-    """How much nearer the anchor is to `negative` than to `positive`, plus a margin, where that is
-    positive."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    check_reduction(reduction)
-    if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")
-    ranks = [len(type_of(x).shape) for x in (anchor, positive, negative)]
-    if len(set(ranks)) > 1:
-        raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
-            "but got: anchor "
-            f"{ranks[0]}D, positive {ranks[1]}D, and negative {ranks[2]}D inputs"
-        )
-    near = pairwise_distance(anchor, positive, p, eps)
-    far = pairwise_distance(anchor, negative, p, eps)
-    if swap:
-        far = ops.minimum(far, pairwise_distance(positive, negative, p, eps))
-    return reduced(ops.clamp_min(ops.sub(ops.add(near, margin), far), 0), reduction)

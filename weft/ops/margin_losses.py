@@ -18,9 +18,11 @@ from weft.core.dtypes import float32, float64, int64
 from weft.core.types import Size, TensorType
 from weft.ops.batching import unchanged
 from weft.ops.families import HIDDEN, composite, index
-from weft.ops.losses import LEGACY, REDUCTION, check_reduction, legacy_reduction, reduced
+from weft.ops.losses import LEGACY, REDUCTION, Legacy, check_reduction, legacy_reduction, reduced
+from weft.ops.normalisation import pairwise_distance
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import MaybeTensor, TensorLike
 
 PLACE: dict[str, Any] = {"namespace": "nn.functional", "amp": "float32"}
 REDUCTIONS = ("mean", "sum", "none")
@@ -44,8 +46,9 @@ def _cosine_samples(make: Maker) -> Iterator[Sample]:
     **PLACE,
 )
 def cosine_embedding_loss(
-    input1: Any, input2: Any, target: Any, margin: float, size_average: Any, reduce: Any, reduction: str
-) -> Any:
+    input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float, size_average: Legacy,
+    reduce: Legacy, reduction: str,
+) -> Any:  # fmt: skip
     """One minus the cosine where the target is 1; the cosine above a margin where it is -1."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
@@ -76,7 +79,7 @@ def _hinge_samples(make: Maker) -> Iterator[Sample]:
     **PLACE,
 )
 def hinge_embedding_loss(
-    input: Any, target: Any, margin: float, size_average: Any, reduce: Any, reduction: str
+    input: TensorLike, target: TensorLike, margin: float, size_average: Legacy, reduce: Legacy, reduction: str
 ) -> Any:
     """The input where the target is 1; what it lacks of a margin where the target is -1."""
     reduction = legacy_reduction(size_average, reduce, reduction)
@@ -98,8 +101,9 @@ def _ranking_samples(make: Maker) -> Iterator[Sample]:
     **PLACE,
 )
 def margin_ranking_loss(
-    input1: Any, input2: Any, target: Any, margin: float, size_average: Any, reduce: Any, reduction: str
-) -> Any:
+    input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float, size_average: Legacy,
+    reduce: Legacy, reduction: str,
+) -> Any:  # fmt: skip
     """How far the first is from exceeding the second (target 1) or the second the first (target -1)."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
@@ -119,7 +123,9 @@ def _soft_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}", samples=_soft_samples, **PLACE)
-def soft_margin_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str) -> Any:
+def soft_margin_loss(
+    input: TensorLike, target: TensorLike, size_average: Legacy, reduce: Legacy, reduction: str
+) -> Any:
     """The logistic loss with targets -1 and 1: log(1 + exp(-target * input))."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
@@ -127,6 +133,43 @@ def soft_margin_loss(input: Any, target: Any, size_average: Any, reduce: Any, re
     if kind.category < 2:
         raise RuntimeError(f"result type Float can't be cast to the desired output type {kind.scalar_name}")
     return reduced(ops.log1p(ops.exp(ops.mul(ops.neg(input), target))), reduction)
+
+
+# -- triplets ------------------------------------------------------------------------------------------------
+def _triplet_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(3, 4), make(3, 4), make(3, 4), margin=3.0)
+    yield Sample(make(3, 4), make(3, 4), make(3, 4), 3.0, 1.5, swap=True, reduction="sum")
+    yield Sample(make(4), make(4), make(4), 5.0, reduction="none")
+
+
+@composite(
+    "anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = "
+    "1e-06, "
+    f"swap: bool = False, {LEGACY}, {REDUCTION}",
+    samples=_triplet_samples, **PLACE,
+)  # fmt: skip
+def triplet_margin_loss(
+    anchor: TensorLike, positive: TensorLike, negative: TensorLike, margin: float, p: float, eps: float,
+    swap: bool, size_average: Legacy, reduce: Legacy, reduction: str,
+) -> Any:  # fmt: skip
+    """How much nearer the anchor is to `negative` than to `positive`, plus a margin, where that is
+    positive."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    ranks = [len(type_of(x).shape) for x in (anchor, positive, negative)]
+    if len(set(ranks)) > 1:
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
+            "but got: anchor "
+            f"{ranks[0]}D, positive {ranks[1]}D, and negative {ranks[2]}D inputs"
+        )
+    near = pairwise_distance(anchor, positive, p, eps)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = ops.minimum(far, pairwise_distance(positive, negative, p, eps))
+    return reduced(ops.clamp_min(ops.sub(ops.add(near, margin), far), 0), reduction)
 
 
 # -- classes -------------------------------------------------------------------------------------------------
@@ -174,8 +217,8 @@ def _multi_samples(make: Maker) -> Iterator[Sample]:
     **PLACE,
 )
 def multi_margin_loss(
-    input: Any, target: Any, p: int, margin: float, weight: Any, size_average: Any, reduce: Any,
-    reduction: str,
+    input: TensorLike, target: TensorLike, p: int, margin: float, weight: MaybeTensor, size_average: Legacy,
+    reduce: Legacy, reduction: str,
 ) -> Any:  # fmt: skip
     """How far each class comes within a margin of the target's, averaged over classes."""
     reduction = legacy_reduction(size_average, reduce, reduction)
@@ -211,12 +254,12 @@ def multi_margin_loss(
     return reduced(ops.reshape(loss, tuple(wanted.shape)), reduction)
 
 
-def _others(place: Any, classes: int) -> Any:
+def _others(place: TensorLike, classes: int) -> Any:
     """True for every class but the one at each place `(N, 1)`."""
     return ops.ne(_numbers(place, classes), place)
 
 
-def _numbers(like: Any, classes: int) -> Any:
+def _numbers(like: TensorLike, classes: int) -> Any:
     """0, 1, … as a row beside an integer tensor."""
     ones = ops.new_ones(like, (classes,))
     return ops.sub(ops.cumsum(ones, 0), 1)
@@ -231,7 +274,9 @@ def _label_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}", samples=_label_samples, **PLACE)
-def multilabel_margin_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str) -> Any:
+def multilabel_margin_loss(
+    input: TensorLike, target: TensorLike, size_average: Legacy, reduce: Legacy, reduction: str
+) -> Any:
     """The margins between all target classes and all others; targets end at the first -1."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
@@ -274,8 +319,9 @@ def _soft_label_samples(make: Maker) -> Iterator[Sample]:
     **PLACE,
 )
 def multilabel_soft_margin_loss(
-    input: Any, target: Any, weight: Any, size_average: Any, reduce: Any, reduction: str
-) -> Any:
+    input: TensorLike, target: TensorLike, weight: MaybeTensor, size_average: Legacy, reduce: Legacy,
+    reduction: str,
+) -> Any:  # fmt: skip
     """The cross entropy of each class's sigmoid with its target, averaged over classes."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     if reduction not in REDUCTIONS:
@@ -301,8 +347,8 @@ def _poisson_samples(make: Maker) -> Iterator[Sample]:
     **PLACE,
 )
 def poisson_nll_loss(
-    input: Any, target: Any, log_input: bool, full: bool, size_average: Any, eps: float, reduce: Any,
-    reduction: str,
+    input: TensorLike, target: TensorLike, log_input: bool, full: bool, size_average: Legacy, eps: float,
+    reduce: Legacy, reduction: str,
 ) -> Any:  # fmt: skip
     """The negative log-likelihood of counts under Poisson distributions of these rates (or log-rates)."""
     reduction = legacy_reduction(size_average, reduce, reduction)
@@ -347,7 +393,9 @@ def _gaussian_samples(make: Maker) -> Iterator[Sample]:
     samples=_gaussian_samples,
     **PLACE,
 )
-def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool, eps: float, reduction: str) -> Any:
+def gaussian_nll_loss(
+    input: TensorLike, target: TensorLike, var: TensorLike | float, full: bool, eps: float, reduction: str
+) -> Any:
     """The negative log-likelihood of targets under normal distributions of these means and variances."""
     if not hasattr(var, "shape"):
         if var < 0:

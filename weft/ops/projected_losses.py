@@ -16,6 +16,7 @@ from weft.ops.families import composite
 from weft.ops.losses import REDUCTION, check_reduction, cross_entropy
 from weft.ops.record import ops, type_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import MaybeTensor, TensorLike
 
 
 def _samples(make: Maker) -> Iterator[Sample]:
@@ -24,7 +25,7 @@ def _samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3), make(5, 3), make.ints(high=5), label_smoothing=0.1)
 
 
-def _check(input: Any, weight: Any, bias: Any, label_smoothing: float) -> None:
+def _check(input: TensorLike, weight: TensorLike, bias: MaybeTensor, label_smoothing: float) -> None:
     given, rows = type_of(input), type_of(weight)
     if given.ndim not in (1, 2):
         raise RuntimeError(f"expected input with dimensionality 1 or 2, got {given.ndim}")
@@ -55,8 +56,8 @@ def _check(input: Any, weight: Any, bias: Any, label_smoothing: float) -> None:
     namespace="nn.functional", samples=_samples,
 )  # fmt: skip
 def linear_cross_entropy(
-    input: Any, linear_weight: Any, target: Any, linear_bias: Any, weight: Any, reduction: str,
-    ignore_index: Any, label_smoothing: float, options: Any,
+    input: TensorLike, linear_weight: TensorLike, target: TensorLike, linear_bias: MaybeTensor,
+    weight: MaybeTensor, reduction: str, ignore_index: Any, label_smoothing: float, options: Any,
 ) -> Any:  # fmt: skip
     """`cross_entropy` of `linear(input, linear_weight, linear_bias)`; further dimensions of the weight are
     those of a loss at several places.
