@@ -36,13 +36,14 @@ from weft.ops.families import composite, float_result, pointwise, promote
 from weft.ops.kernels import elementwise
 from weft.ops.record import Op, Promotion, ops, type_of
 from weft.ops.samples import Maker, Sample, Samples, binary_samples, unary_samples
+from weft.ops.values import BodyBuilder, Element, Operand, TensorLike
 
 FLAG = "input: Tensor, inplace: bool = False"
 
 
 def activation(
     name: str,
-    kernel: Any,
+    kernel: Rule,
     label: str,
     signature: str = "input: Tensor",
     promotion: Promotion | None = None,
@@ -102,7 +103,7 @@ def _leaky_relu(x: Array, negative_slope: float, inplace: bool) -> Array:
     return xp.where(xp.greater(x, 0), x, scaled)
 
 
-def _emit_leaky_relu(b: Any, x: Any, negative_slope: float, inplace: bool) -> Any:
+def _emit_leaky_relu(b: BodyBuilder, x: Element, negative_slope: float, inplace: bool) -> Any:
     slope = b.like(negative_slope, x)
     scaled = b.mul(x, slope)
     if not isinstance(negative_slope, (int, float)):  # only running tells
@@ -113,7 +114,7 @@ def _emit_leaky_relu(b: Any, x: Any, negative_slope: float, inplace: bool) -> An
     return b.select(b.gt(x, b.like(0, x)), x, scaled)
 
 
-def _two_slopes(g: Any, x: Any, slope: Any) -> Any:
+def _two_slopes(g: TensorLike, x: TensorLike, slope: Operand) -> Any:
     """g where x is above zero, g times the slope elsewhere."""
     above = ops.gt(x, 0)
     return ops.where(above, keep(g, above, x), mul(g, slope))
@@ -161,7 +162,7 @@ prelu_kernel = pointwise(
         )
     ),
 )
-def prelu(input: Any, weight: Any) -> Any:
+def prelu(input: TensorLike, weight: TensorLike) -> Any:
     """A leaky rectifier whose slope is learnt, one for all or one per channel (dimension 1)."""
     x, w = type_of(input), type_of(weight)
     if w.dtype is not x.dtype:
@@ -192,7 +193,7 @@ def _threshold(x: Array, threshold: float, value: float, inplace: bool) -> Array
     return xp.where(xp.less_equal(x, threshold), x.dtype.type(value), x)
 
 
-def _emit_threshold(b: Any, x: Any, threshold: float, value: float, inplace: bool) -> Any:
+def _emit_threshold(b: BodyBuilder, x: Element, threshold: float, value: float, inplace: bool) -> Any:
     compared = x if bodies.is_float(x) else b.cast(x, "f64")
     return b.select(b.le(compared, b.like(threshold, compared)), b.like(value, x), x)
 
@@ -220,11 +221,11 @@ def _hardtanh(x: Array, min_val: float, max_val: float, inplace: bool) -> Array:
     return xp.asarray(xp.clip(x, x.dtype.type(min_val), x.dtype.type(max_val)))
 
 
-def _within(g: Any, x: Any, low: float, high: float) -> Any:
+def _within(g: TensorLike, x: TensorLike, low: float, high: float) -> Any:
     return keep(g, ops.logical_and(ops.gt(x, low), ops.lt(x, high)), x)
 
 
-def _not_outside(g: Any, x: Any, low: float, high: float) -> Any:
+def _not_outside(g: TensorLike, x: TensorLike, low: float, high: float) -> Any:
     """As `_within`, but NaN passes."""
     return keep(g, ops.logical_not(ops.logical_or(ops.le(x, low), ops.ge(x, high))), x)
 
@@ -295,7 +296,7 @@ def _elu_kernel(x: Array, alpha: float, scale: float, rate: float) -> Array:
     return elementwise.blocked(body, x)
 
 
-def _emit_elu(b: Any, x: Any, alpha: float, scale: float, rate: float) -> Any:
+def _emit_elu(b: BodyBuilder, x: Element, alpha: float, scale: float, rate: float) -> Any:
     below = b.min(b.like(0, x), x)
     below = b.expm1(below if rate == 1 else b.mul(below, b.like(rate, x)))
     if alpha * scale != 1:
@@ -303,7 +304,7 @@ def _emit_elu(b: Any, x: Any, alpha: float, scale: float, rate: float) -> Any:
     return b.select(b.lt(x, b.like(0, x)), below, x if scale == 1 else b.mul(x, b.like(scale, x)))
 
 
-def _elu_gradient(g: Any, x: Any, alpha: float, scale: float, rate: float) -> Any:
+def _elu_gradient(g: TensorLike, x: TensorLike, alpha: float, scale: float, rate: float) -> Any:
     """The argument is bounded before exp, so that what is masked away is finite in second order too; at 0 the
     slope counts as constant, as in PyTorch."""
     below = mul(exp(mul(keep(x, ops.lt(x, 0)), rate)), alpha * scale * rate)
@@ -391,7 +392,7 @@ sigmoid_backward: Op = pointwise(
 )
 
 
-def _silu_gradient(g: Any, x: Any) -> Any:
+def _silu_gradient(g: TensorLike, x: TensorLike) -> Any:
     s = sigmoid(x)
     return mul(g, mul(s, add(mul(x, rsub(s, 1)), 1)))
 
@@ -409,7 +410,7 @@ silu = activation(
 )
 
 
-def _mish_gradient(g: Any, x: Any) -> Any:
+def _mish_gradient(g: TensorLike, x: TensorLike) -> Any:
     t = tanh(softplus(x))
     return mul(g, add(t, mul(mul(x, sigmoid(x)), rsub(mul(t, t), 1))))
 
@@ -436,7 +437,7 @@ logsigmoid = activation(
 )
 
 
-def _softplus_gradient(g: Any, x: Any, beta: float, threshold: float) -> Any:
+def _softplus_gradient(g: TensorLike, x: TensorLike, beta: float, threshold: float) -> Any:
     scaled = x if beta == 1 else mul(x, beta)
     return ops.where(ops.gt(scaled, threshold), g, mul(g, sigmoid(scaled)))
 
@@ -468,7 +469,7 @@ def _gelu_rule(x: TensorType, approximate: str) -> TensorType:
     return gelu.promotion.rule(gelu, (x, approximate))
 
 
-def _gelu_tanh_gradient(g: Any, x: Any) -> Any:
+def _gelu_tanh_gradient(g: TensorLike, x: TensorLike) -> Any:
     slope, cubic = elementwise.GELU_SLOPE, elementwise.GELU_CUBIC
     square = mul(x, x)
     t = tanh(mul(x, add(mul(square, slope * cubic), slope)))
@@ -511,7 +512,7 @@ gelu_backward: Op = pointwise(
 )
 
 
-def _gelu_bend(x: Any) -> Any:
+def _gelu_bend(x: TensorLike) -> Any:
     """The second derivative: φ(x) (2 - x²)."""
     square = mul(x, x)
     return mul(mul(exp(mul(square, -0.5)), 0.3989422804014327), rsub(square, 2))
@@ -525,11 +526,11 @@ def _hardsigmoid(x: Array, inplace: bool) -> Array:
     return xp.divide(out, 6, out=out)
 
 
-def _emit_hardsigmoid(b: Any, x: Any, inplace: bool) -> Any:
+def _emit_hardsigmoid(b: BodyBuilder, x: Element, inplace: bool) -> Any:
     return b.div(bodies.clip(b, b.add(x, b.like(3, x)), 0, 6), b.like(6, x))
 
 
-def _emit_hardswish(b: Any, x: Any, inplace: bool) -> Any:
+def _emit_hardswish(b: BodyBuilder, x: Element, inplace: bool) -> Any:
     return b.div(b.mul(bodies.clip(b, b.add(x, b.like(3, x)), 0, 6), x), b.like(6, x))
 
 
@@ -541,7 +542,7 @@ def _hardswish(x: Array, inplace: bool) -> Array:
     return xp.divide(out, 6, out=out)
 
 
-def _hardswish_gradient(g: Any, x: Any) -> Any:
+def _hardswish_gradient(g: TensorLike, x: TensorLike) -> Any:
     middle = add(div(x, 3), 0.5)
     slope = ops.where(ops.lt(x, 3), middle, 1)
     return keep(mul(g, slope), ops.logical_not(ops.le(x, -3)))
@@ -588,7 +589,7 @@ def _softshrink_rule(x: TensorType, lambd: float) -> TensorType:
     return softshrink.promotion.rule(softshrink, (x, lambd))
 
 
-def _outside(g: Any, x: Any, lambd: float) -> Any:
+def _outside(g: TensorLike, x: TensorLike, lambd: float) -> Any:
     return keep(g, ops.logical_not(ops.logical_and(ops.ge(x, -lambd), ops.le(x, lambd))), x)
 
 
@@ -620,13 +621,13 @@ hardshrink = pointwise(
 
 # -- composites ----------------------------------------------------------------------------------------------
 @composite("input: Tensor", namespace="nn.functional", samples=with_options())
-def softsign(input: Any) -> Any:
+def softsign(input: TensorLike) -> Any:
     """x / (1 + |x|)."""
     return div(input, add(ops.abs(input), 1))
 
 
 @composite("input: Tensor", namespace="nn.functional", samples=with_options())
-def tanhshrink(input: Any) -> Any:
+def tanhshrink(input: TensorLike) -> Any:
     """x - tanh x."""
     return sub(input, tanh(input))
 
@@ -637,7 +638,7 @@ def tanhshrink(input: Any) -> Any:
     samples=lambda make: iter((Sample(make(2, 4)), Sample(make(4, 3), 0), Sample(make(2, 0)))),
     node="GluBackward0",
 )
-def glu(input: Any, dim: int) -> Any:
+def glu(input: TensorLike, dim: int) -> Any:
     """One half of the tensor, gated by the sigmoid of the other."""
     kind = type_of(input)
     if kind.ndim == 0:

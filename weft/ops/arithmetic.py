@@ -31,6 +31,7 @@ from weft.ops.record import (
     type_of,
 )
 from weft.ops.samples import Maker, Sample, Samples, binary_samples
+from weft.ops.values import BodyBuilder, Element, Number, Operand, TensorLike
 
 BOOL = frozenset({dtypes.bool_})
 INTEGERS = frozenset(kind for kind in ALL if kind.category == dtypes.INTEGER)
@@ -79,7 +80,7 @@ class TellingNumbers(Promotion):
         return made if slot == 0 or is_array(value) else made[()]
 
 
-def kind_of(operand: Any) -> dtype:
+def kind_of(operand: object) -> dtype:
     """The dtype of an operand, whether tensor, array, type or number."""
     kind = getattr(operand, "dtype", None)
     if kind is None or isinstance(operand, np.generic):
@@ -87,7 +88,7 @@ def kind_of(operand: Any) -> dtype:
     return kind if type(kind) is dtype else dtypes.as_dtype(kind)
 
 
-def is_bare(value: Any) -> bool:
+def is_bare(value: object) -> bool:
     """Whether an operand is a bare number, not a tensor, an array or a type."""
     return not hasattr(value, "shape")
 
@@ -96,7 +97,7 @@ def is_bare(value: Any) -> bool:
 _BITS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
-def keep_where(x: Array, mask: Array, _beside: Any = None) -> Array:
+def keep_where(x: Array, mask: Array, _beside: Array | None = None) -> Array:
     """Times 0 or 1 as integers keeps or clears all bits.
 
     Exact for infinities and NaN, and 19 times faster than np.where.
@@ -108,7 +109,7 @@ def keep_where(x: Array, mask: Array, _beside: Any = None) -> Array:
     return xp.multiply(x.view(bits), mask.astype(bits), out=...).view(x.dtype)
 
 
-def _keep_rule(x: TensorType, mask: TensorType, _beside: Any = None) -> TensorType:
+def _keep_rule(x: TensorType, mask: TensorType, _beside: TensorType | None = None) -> TensorType:
     return TensorType(broadcast_shapes(x.shape, mask.shape), x.dtype, common_device([x, mask]))
 
 
@@ -138,13 +139,13 @@ keep: Op = pointwise(
 )
 
 
-def zeros(g: Any) -> Any:
+def zeros(g: TensorLike) -> Any:
     """The gradient of a step function."""
     return ops.zeros_like(g)
 
 
 # -- sums ----------------------------------------------------------------------------------------------------
-def _scaled(y: Array, alpha: Any, kind: np.dtype[Any]) -> Array:
+def _scaled(y: Array, alpha: Number, kind: np.dtype[Any]) -> Array:
     """alpha * y in the computing dtype; raises (as the rule will) where alpha does not fit it."""
     xp = MODULES[type(y)]
     if type(alpha) is bool and kind.kind != "b":
@@ -156,36 +157,36 @@ def _scaled(y: Array, alpha: Any, kind: np.dtype[Any]) -> Array:
     return xp.multiply(y, alpha, dtype=kind, casting="same_kind")
 
 
-def _add(x: Array, y: Array, alpha: Any) -> Array:
+def _add(x: Array, y: Array, alpha: Number) -> Array:
     xp = MODULES[type(x)]
     if type(alpha) is int and alpha == 1:
         return xp.add(x, y, out=...)
     return xp.add(x, _scaled(y, alpha, x.dtype), out=...)
 
 
-def _sub(x: Array, y: Array, alpha: Any) -> Array:
+def _sub(x: Array, y: Array, alpha: Number) -> Array:
     xp = MODULES[type(x)]
     if type(alpha) is int and alpha == 1:
         return xp.subtract(x, y, out=...)
     return xp.subtract(x, _scaled(y, alpha, x.dtype), out=...)
 
 
-def _rsub(x: Array, y: Array, alpha: Any) -> Array:
+def _rsub(x: Array, y: Array, alpha: Number) -> Array:
     xp = MODULES[type(x)]
     if type(alpha) is int and alpha == 1:
         return xp.subtract(y, x, out=...)
     return xp.subtract(y, _scaled(x, alpha, x.dtype), out=...)
 
 
-def _add_into(x: Array, y: Array, alpha: Any) -> None:
+def _add_into(x: Array, y: Array, alpha: Number) -> None:
     _accumulate(MODULES[type(x)].add, x, y, alpha)
 
 
-def _sub_into(x: Array, y: Array, alpha: Any) -> None:
+def _sub_into(x: Array, y: Array, alpha: Number) -> None:
     _accumulate(MODULES[type(x)].subtract, x, y, alpha)
 
 
-def _accumulate(ufunc: ArrayFunction, x: Array, y: Array, alpha: Any) -> None:
+def _accumulate(ufunc: ArrayFunction, x: Array, y: Array, alpha: Number) -> None:
     """Writes x ± alpha * y into row-major x, piece by piece: a temporary as large as x would cost more in
     fresh pages than the sum itself.
     """
@@ -200,13 +201,11 @@ def _accumulate(ufunc: ArrayFunction, x: Array, y: Array, alpha: Any) -> None:
 
 
 PIECE = 1 << 14  # elements of a temporary that stays in cache
-_add.into = _add_into  # type: ignore[attr-defined]
-_sub.into = _sub_into  # type: ignore[attr-defined]
-_add.ufunc = np.add  # type: ignore[attr-defined]
-_sub.ufunc = np.subtract  # type: ignore[attr-defined]
+vars(_add).update(into=_add_into, ufunc=np.add)
+vars(_sub).update(into=_sub_into, ufunc=np.subtract)
 
 
-def _with_alpha(op: Op, x: Any, y: Any, alpha: Any) -> TensorType:
+def _with_alpha(op: Op, x: TensorType | Number, y: TensorType | Number, alpha: Number) -> TensorType:
     assert op.promotion is not None
     result = op.promotion.rule(op, (x, y, alpha))
     if isinstance(alpha, bool) and result.dtype is not dtypes.bool_:
@@ -241,11 +240,11 @@ def _alpha_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3), make(), alpha=-1)
 
 
-def _times(g: Any, alpha: Any) -> Any:
+def _times(g: TensorLike, alpha: Number) -> Any:
     return g if alpha == 1 else mul(g, alpha)
 
 
-def _emit_scaled(b: Any, y: Any, alpha: Any) -> Any:
+def _emit_scaled(b: BodyBuilder, y: Element, alpha: Any) -> Any:
     if type(alpha) is int and alpha == 1:
         return y
     return b.mul(y, b.like(alpha % 256 if y.type == "u8" else alpha, y))
@@ -317,7 +316,7 @@ neg: Op = pointwise(
 
 
 @composite("input: Tensor", method=True, samples=lambda make: iter((Sample(make(2, 3)), Sample(make()))))
-def positive(x: Any) -> Any:
+def positive(x: TensorLike) -> Any:
     """The tensor itself; bools are refused."""
     if type_of(x).dtype is dtypes.bool_:
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
@@ -343,7 +342,7 @@ def _square(x: Array) -> Array:
     return MODULES[type(x)].square(x, out=...)
 
 
-_square.ufunc = np.square  # type: ignore[attr-defined]
+vars(_square).update(ufunc=np.square)
 counting = Promotion("promote", lambda operands: promote.dtypes([*operands, 2]))
 """As promote, but bools count as integers."""
 square = pointwise(
@@ -366,11 +365,11 @@ reciprocal = pointwise(
 )
 
 
-def _addcmul(x: Array, left: Array, right: Array, value: Any) -> Array:
+def _addcmul(x: Array, left: Array, right: Array, value: Number) -> Array:
     return MODULES[type(x)].add(x, _product(left, right, value), out=...)
 
 
-def _product(left: Array, right: Array, value: Any) -> Array:
+def _product(left: Array, right: Array, value: Number) -> Array:
     xp = MODULES[type(left)]
     product = xp.multiply(left, right, out=...)
     if type(value) is int and value == 1:
@@ -380,29 +379,29 @@ def _product(left: Array, right: Array, value: Any) -> Array:
     return xp.multiply(product, product.dtype.type(value), out=product)
 
 
-def _addcdiv(x: Array, left: Array, right: Array, value: Any) -> Array:
+def _addcdiv(x: Array, left: Array, right: Array, value: Number) -> Array:
     return MODULES[type(x)].add(x, _quotient(left, right, value), out=...)
 
 
-def _quotient(left: Array, right: Array, value: Any) -> Array:
+def _quotient(left: Array, right: Array, value: Number) -> Array:
     xp = MODULES[type(left)]
     quotient = xp.true_divide(left, right, out=...)
     return quotient if value == 1 else xp.multiply(quotient, quotient.dtype.type(value), out=quotient)
 
 
-def _addcmul_into(x: Array, left: Array, right: Array, value: Any) -> None:
+def _addcmul_into(x: Array, left: Array, right: Array, value: Number) -> None:
     MODULES[type(x)].add(x, _product(left, right, value), out=x)
 
 
-def _addcdiv_into(x: Array, left: Array, right: Array, value: Any) -> None:
+def _addcdiv_into(x: Array, left: Array, right: Array, value: Number) -> None:
     MODULES[type(x)].add(x, _quotient(left, right, value), out=x)
 
 
-_addcmul.into = _addcmul_into  # type: ignore[attr-defined]
-_addcdiv.into = _addcdiv_into  # type: ignore[attr-defined]
+vars(_addcmul).update(into=_addcmul_into)
+vars(_addcdiv).update(into=_addcdiv_into)
 
 
-def _emit_addcmul(b: Any, x: Any, left: Any, right: Any, value: Any) -> Any:
+def _emit_addcmul(b: BodyBuilder, x: Element, left: Element, right: Element, value: Element | Number) -> Any:
     product = b.mul(left, right)
     if type(value) is int and value == 1:
         return b.add(x, product)
@@ -410,7 +409,7 @@ def _emit_addcmul(b: Any, x: Any, left: Any, right: Any, value: Any) -> Any:
     return b.add(x, b.mul(product, b.like(factor, product)))
 
 
-def _emit_addcdiv(b: Any, x: Any, left: Any, right: Any, value: Any) -> Any:
+def _emit_addcdiv(b: BodyBuilder, x: Element, left: Element, right: Element, value: Element | Number) -> Any:
     quotient = b.div(left, right)
     return b.add(x, quotient if value == 1 else b.mul(quotient, b.like(value, quotient)))
 
@@ -422,7 +421,7 @@ def _fused_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(0, 3), make(1, 3), make(3, low=0.5))
 
 
-def _addcdiv_rule(x: TensorType, left: TensorType, right: TensorType, value: Any) -> TensorType:
+def _addcdiv_rule(x: TensorType, left: TensorType, right: TensorType, value: Number) -> TensorType:
     if left.dtype in EXACT and right.dtype in EXACT:
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a "
@@ -497,17 +496,17 @@ def _lerp_into(x: Array, end: Array, weight: Any) -> None:
         xp.subtract(end, xp.multiply(span, 1 - weight, out=span), out=x)
 
 
-_lerp.into = _lerp_into  # type: ignore[attr-defined]
+vars(_lerp).update(into=_lerp_into)
 
 
-def _emit_lerp(b: Any, x: Any, end: Any, weight: Any) -> Any:
+def _emit_lerp(b: BodyBuilder, x: Element, end: Element, weight: Element) -> Any:
     span = b.sub(end, x)
     low = b.add(x, b.mul(weight, span))
     high = b.sub(end, b.mul(span, b.sub(b.like(1, weight), weight)))
     return b.select(b.lt(b.abs(weight), b.like(0.5, weight)), low, high)
 
 
-def _lerp_rule(x: TensorType, end: TensorType, weight: Any) -> TensorType:
+def _lerp_rule(x: TensorType, end: TensorType, weight: TensorType | Number) -> TensorType:
     for name, value in (("end", end), ("weight", weight)):
         if isinstance(value, TensorType) and value.dtype is not x.dtype:
             wanted, given = x.dtype.cpp_name, value.dtype.cpp_name
@@ -554,7 +553,7 @@ def _div(x: Array, y: Array, rounding_mode: str | None) -> Array:
     return _check_rounding(rounding_mode)(x, y)
 
 
-_div.ufunc = np.true_divide  # type: ignore[attr-defined]
+vars(_div).update(ufunc=np.true_divide)
 
 
 def _check_rounding(rounding_mode: str) -> Callable[[Array, Array], Array]:
@@ -566,7 +565,7 @@ def _check_rounding(rounding_mode: str) -> Callable[[Array, Array], Array]:
     return kernel
 
 
-def _divisor_gradient(g: Any, x: Any, y: Any) -> Any:
+def _divisor_gradient(g: TensorLike, x: Operand, y: TensorLike) -> Any:
     """From the operands, not the quotient: that may be written to before the gradient is asked for."""
     return neg(mul(g, div(div(x, y), y)))
 
@@ -764,7 +763,7 @@ sign = pointwise(
 )
 
 
-def _sgn_gradient(g: Any, out: Any, x: Any) -> Any:
+def _sgn_gradient(g: TensorLike, out: TensorLike, x: TensorLike) -> Any:
     """A step for real numbers; for complex ones the part of g across the direction, over the size."""
     if not kind_of(x).is_complex:
         return zeros(g)

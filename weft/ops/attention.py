@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.core.arrays import Array, namespace
-from weft.core.dtypes import FLOAT, HALVES, bool_, float32, int32, int64
+from weft.core.dtypes import FLOAT, HALVES, bool_, dtype, float32, int32, int64
 from weft.core.types import Size, TensorType
 from weft.core.warn import warn
 from weft.ops.batching import spread_to, to_front
@@ -20,6 +20,7 @@ from weft.ops.families import HIDDEN, composite, index
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import floats_only, no_grad, softmax, working
+from weft.ops.values import MaybeTensor, TensorLike
 
 
 # -- embedding ---------------------------------------------------------------------------------------------
@@ -74,7 +75,7 @@ def _embedding_backward_rule(
     return TensorType((count, g.shape[-1]), g.dtype, g.device)
 
 
-def _shares_kernel(indices: Array, padding: int, by_frequency: bool, like: Any) -> Array:
+def _shares_kernel(indices: Array, padding: int, by_frequency: bool, like: dtype) -> Array:
     """How much of its gradient each occurrence passes on: none where padded, by frequency its share."""
     xp = namespace(indices)
     share = xp.ones(indices.shape, like.numpy)
@@ -99,7 +100,9 @@ embedding_shares = index(
 )  # fmt: skip
 
 
-def _embedding_second(g: Any, _out: Any, _g: Any, indices: Any, _count: int, padding: int, by: bool) -> Any:
+def _embedding_second(
+    g: TensorLike, _out: object, _g: object, indices: TensorLike, _count: int, padding: int, by: bool
+) -> Any:
     rows = embedding(g, indices)
     if padding < 0 and not by:
         return rows
@@ -107,7 +110,7 @@ def _embedding_second(g: Any, _out: Any, _g: Any, indices: Any, _count: int, pad
     return ops.mul(rows, ops.unsqueeze(share, -1))
 
 
-def _offset(indices: Any, dim: int | None, size: int, count: int) -> Any:
+def _offset(indices: TensorLike, dim: int | None, size: int, count: int) -> Any:
     """Indices into the tables of all examples, laid end to end."""
     indices = spread_to(indices, dim, size)
     steps = ops.mul(ops.cumsum(ops.new_ones(indices, (size,)), 0), count)
@@ -201,14 +204,9 @@ def _lookup_samples(make: Maker) -> Iterator[Sample]:
     name="embedding", namespace="nn.functional", samples=_lookup_samples,
 )  # fmt: skip
 def _embedding_user(
-    input: Any,
-    weight: Any,
-    padding_idx: Any,
-    max_norm: Any,
-    norm_type: float,
-    scale_grad_by_freq: bool,
-    sparse: bool,
-) -> Any:
+    input: TensorLike, weight: TensorLike, padding_idx: int | None, max_norm: float | None, norm_type: float,
+    scale_grad_by_freq: bool, sparse: bool,
+) -> Any:  # fmt: skip
     """The rows of a table at these indices."""
     count = type_of(weight).shape[0] if type_of(weight).shape else 0
     if padding_idx is None:
@@ -250,7 +248,7 @@ one_hot_elements = index(
     "tensor: Tensor, num_classes: int = -1", namespace="nn.functional",
     samples=lambda make: iter([Sample(make.ints(2, 3, high=4), 5), Sample(make.ints(high=4), 4)]),
 )  # fmt: skip
-def one_hot(tensor: Any, num_classes: int) -> Any:
+def one_hot(tensor: TensorLike, num_classes: int) -> Any:
     """A vector of zeros with a one at each class."""
     kind = type_of(tensor)
     if kind.dtype is not int64:
@@ -265,7 +263,7 @@ def one_hot(tensor: Any, num_classes: int) -> Any:
 
 
 # -- dropout -------------------------------------------------------------------------------------------------
-def _keep(x: Any, p: float) -> Any:
+def _keep(x: TensorLike, p: float) -> Any:
     """What each element is multiplied by: zero with probability p, and otherwise what keeps the mean."""
     if p >= 1:
         return no_grad(ops.zeros_like, x)
@@ -290,7 +288,7 @@ def _dropout_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite("input: Tensor, p: float, train: bool", method=False, samples=_dropout_samples)
-def dropout(x: Any, p: float, train: bool) -> Any:
+def dropout(x: TensorLike, p: float, train: bool) -> Any:
     """Zeroes elements with probability p and scales the others up."""
     if not 0 <= p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -301,7 +299,7 @@ def dropout(x: Any, p: float, train: bool) -> Any:
     "input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False", name="dropout",
     namespace="nn.functional", samples=_dropout_samples,
 )  # fmt: skip
-def _dropout_user(x: Any, p: float, training: bool, inplace: bool) -> Any:
+def _dropout_user(x: TensorLike, p: float, training: bool, inplace: bool) -> Any:
     """Zeroes elements with probability p while training and scales the others up."""
     if p < 0.0 or p > 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -333,7 +331,7 @@ def _check_attention(query: TensorType, key: TensorType, value: TensorType, mask
         raise RuntimeError(f"expected scalar type Float but found {query.dtype.scalar_name}")
 
 
-def _repeat_heads(x: Any, heads: int) -> Any:
+def _repeat_heads(x: TensorLike, heads: int) -> Any:
     """Each of the fewer heads as often as it takes to match the queries'."""
     have = type_of(x).shape[-3]
     if have == heads:
@@ -343,7 +341,7 @@ def _repeat_heads(x: Any, heads: int) -> Any:
     return ops.repeat_interleave(x, heads // have, -3)
 
 
-def _safe_softmax(scores: Any) -> Any:
+def _safe_softmax(scores: TensorLike) -> Any:
     """Softmax along the last dimension, with zeros where everything is masked (also in the gradient)."""
     empty = no_grad(lambda: ops.all(ops.eq(scores, -math.inf), -1, True))
     return ops.masked_fill(softmax(ops.masked_fill(scores, empty, 0.0), -1), empty, 0.0)
@@ -362,15 +360,9 @@ def _attention_samples(make: Maker) -> Iterator[Sample]:
     namespace="nn.functional", amp="lower", samples=_attention_samples,
 )  # fmt: skip
 def scaled_dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any,
-    dropout_p: float,
-    is_causal: bool,
-    scale: Any,
-    enable_gqa: bool,
-) -> Any:
+    query: TensorLike, key: TensorLike, value: TensorLike, attn_mask: MaybeTensor, dropout_p: float,
+    is_causal: bool, scale: float | None, enable_gqa: bool,
+) -> Any:  # fmt: skip
     """Values weighted by the softmax of the products of queries and keys."""
     kind = type_of(query)
     mask = None if attn_mask is None else type_of(attn_mask)
@@ -402,7 +394,7 @@ def scaled_dot_product_attention(
 
 
 def _canonical_mask(
-    mask: Any, name: str, other: Any, other_name: str, kind: Any, check_other: bool = True
+    mask: MaybeTensor, name: str, other: MaybeTensor, other_name: str, kind: Any, check_other: bool = True
 ) -> Any:
     """A mask as numbers to add: minus infinity where a boolean mask says no."""
     if mask is None:
@@ -419,7 +411,10 @@ def _canonical_mask(
     )
 
 
-def _check_heads(query: Any, key: Any, value: Any, padding_mask: Any, attn_mask: Any, heads: int) -> bool:
+def _check_heads(
+    query: TensorLike, key: TensorLike, value: TensorLike, padding_mask: MaybeTensor, attn_mask: MaybeTensor,
+    heads: int,
+) -> bool:  # fmt: skip
     """Whether there is a batch; refuses ranks that do not belong together."""
     ranks = [len(type_of(x).shape) for x in (query, key, value)]
     if ranks[0] not in (2, 3):
@@ -454,8 +449,9 @@ def _check_heads(query: Any, key: Any, value: Any, padding_mask: Any, attn_mask:
 
 
 def _project(
-    query: Any, key: Any, value: Any, packed: Any, bias: Any, separate: tuple[Any, Any, Any] | None
-) -> list[Any]:
+    query: TensorLike, key: TensorLike, value: TensorLike, packed: MaybeTensor, bias: MaybeTensor,
+    separate: tuple[Any, Any, Any] | None,
+) -> list[Any]:  # fmt: skip
     """Queries, keys and values through their input projections."""
     width = type_of(query).shape[-1]
     linear = ops.nn_functional_linear
@@ -473,7 +469,7 @@ def _project(
     return [linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True)]
 
 
-def _fit_mask(mask: Any, batch: int, heads: int, target: int, source: int) -> Any:
+def _fit_mask(mask: MaybeTensor, batch: int, heads: int, target: int, source: int) -> Any:
     """An attention mask as `(1 or batch * heads, target, source)`."""
     if mask is None:
         return None
@@ -488,18 +484,18 @@ def _fit_mask(mask: Any, batch: int, heads: int, target: int, source: int) -> An
     return ops.unsqueeze(mask, 0) if len(shape) == 2 else mask
 
 
-def _widen(*masks: Any) -> list[Any]:
+def _widen(*masks: MaybeTensor) -> list[Any]:
     """Masks with one more column, which is allowed."""
     return [None if mask is None else ops.nn_functional_pad(mask, (0, 1)) for mask in masks]
 
 
-def _split_heads(x: Any, rows: int, heads: int) -> Any:
+def _split_heads(x: TensorLike, rows: int, heads: int) -> Any:
     """`(length, batch, heads * width)` as `(batch * heads, length, width)`."""
     shape = type_of(x).shape
     return ops.transpose(ops.reshape(x, (shape[0], rows, math.prod(shape[1:]) // rows)), 0, 1)
 
 
-def _static(x: Any, name: str, rows: int, width: int) -> Any:
+def _static(x: TensorLike, name: str, rows: int, width: int) -> Any:
     shape = type_of(x).shape
     assert shape[0] == rows, f"expecting {name}.size(0) of {rows}, but got {shape[0]}"
     assert shape[2] == width, f"expecting {name}.size(2) of {width}, but got {shape[2]}"
@@ -532,12 +528,12 @@ def _multi_head_samples(make: Maker) -> Iterator[Sample]:
 
 @composite(MULTI_HEAD, namespace="nn.functional", amp="lower", samples=_multi_head_samples)
 def multi_head_attention_forward(
-    query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Any,
-    in_proj_bias: Any,
-    bias_k: Any, bias_v: Any, add_zero_attn: bool, dropout_p: float, out_proj_weight: Any, out_proj_bias: Any,
-    training: bool, key_padding_mask: Any, need_weights: bool, attn_mask: Any, use_separate_proj_weight: bool,
-    q_proj_weight: Any, k_proj_weight: Any, v_proj_weight: Any, static_k: Any, static_v: Any,
-    average_attn_weights: bool,
+    query: TensorLike, key: TensorLike, value: TensorLike, embed_dim_to_check: int, num_heads: int,
+    in_proj_weight: MaybeTensor, in_proj_bias: MaybeTensor, bias_k: MaybeTensor, bias_v: MaybeTensor,
+    add_zero_attn: bool, dropout_p: float, out_proj_weight: TensorLike, out_proj_bias: MaybeTensor,
+    training: bool, key_padding_mask: MaybeTensor, need_weights: bool, attn_mask: MaybeTensor,
+    use_separate_proj_weight: bool, q_proj_weight: MaybeTensor, k_proj_weight: MaybeTensor,
+    v_proj_weight: MaybeTensor, static_k: MaybeTensor, static_v: MaybeTensor, average_attn_weights: bool,
     is_causal: bool,
 ) -> Any:  # fmt: skip
     """Attention with several heads: projections in, attention per head, projection out; gives (output,
@@ -598,7 +594,9 @@ def multi_head_attention_forward(
     return ops.squeeze(out, 1), None if weights is None else ops.squeeze(weights, 0)
 
 
-def _check_widths(query: Any, key: Any, value: Any, expected: int, heads: int, separate: bool) -> None:
+def _check_widths(
+    query: TensorLike, key: TensorLike, value: TensorLike, expected: int, heads: int, separate: bool
+) -> None:
     width = type_of(query).shape[-1]
     keys, values = Size(type_of(key).shape), Size(type_of(value).shape)
     assert width == expected, f"was expecting embedding dimension of {expected}, but got {width}"
@@ -611,7 +609,7 @@ def _check_widths(query: Any, key: Any, value: Any, expected: int, heads: int, s
         assert keys == values, f"key shape {keys} does not match value shape {values}"
 
 
-def _merge_masks(attn_mask: Any, padding: Any, batch: int, heads: int, source: int) -> Any:
+def _merge_masks(attn_mask: MaybeTensor, padding: MaybeTensor, batch: int, heads: int, source: int) -> Any:
     """Both masks as one to add to `(batch * heads, target, source)`."""
     if padding is None:
         return attn_mask
@@ -624,7 +622,9 @@ def _merge_masks(attn_mask: Any, padding: Any, batch: int, heads: int, source: i
     return padding if attn_mask is None else ops.add(attn_mask, padding)
 
 
-def _weighted_values(q: Any, k: Any, v: Any, mask: Any, rate: float) -> tuple[Any, Any]:
+def _weighted_values(
+    q: TensorLike, k: TensorLike, v: TensorLike, mask: MaybeTensor, rate: float
+) -> tuple[Any, Any]:
     """Attention that also gives its weights."""
     scaled = ops.mul(q, math.sqrt(1.0 / type_of(q).shape[-1]))
     scores = ops.bmm(scaled, ops.transpose(k, -2, -1))
@@ -634,9 +634,10 @@ def _weighted_values(q: Any, k: Any, v: Any, mask: Any, rate: float) -> tuple[An
 
 
 def _fused_values(
-    q: Any, k: Any, v: Any, mask: Any, rate: float, causal: bool, batch: int, heads: int
-) -> Any:
-    def by_head(x: Any) -> Any:
+    q: TensorLike, k: TensorLike, v: TensorLike, mask: MaybeTensor, rate: float, causal: bool, batch: int,
+    heads: int,
+) -> Any:  # fmt: skip
+    def by_head(x: TensorLike) -> Any:
         return ops.reshape(x, (batch, heads, *type_of(x).shape[1:]))
 
     if mask is not None:

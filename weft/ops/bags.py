@@ -21,6 +21,7 @@ from weft.ops.families import HIDDEN, composite, index
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import no_grad
+from weft.ops.values import MaybeTensor, TensorLike
 
 
 def _owners_kernel(offsets: Array, count: int, last: bool) -> Array:
@@ -87,7 +88,9 @@ bag_greatest: Op = index(
 )  # fmt: skip
 
 
-def _check(input: Any, weight: Any, offsets: Any, factors: Any, mode: str) -> None:
+def _check(
+    input: TensorLike, weight: TensorLike, offsets: MaybeTensor, factors: MaybeTensor, mode: str
+) -> None:
     for value in (input, offsets):
         kind = type_of(value).dtype
         if kind not in (int64, int32):
@@ -111,7 +114,7 @@ def _check(input: Any, weight: Any, offsets: Any, factors: Any, mode: str) -> No
         )
 
 
-def _offsets(input: Any, offsets: Any) -> tuple[Any, Any]:
+def _offsets(input: TensorLike, offsets: MaybeTensor) -> tuple[Any, Any]:
     """Flat indices, and where bags start (None: every row of the given two-dimensional ones is a bag)."""
     shape = type_of(input).shape
     if len(shape) == 2:
@@ -130,7 +133,7 @@ def _offsets(input: Any, offsets: Any) -> tuple[Any, Any]:
     return input, offsets
 
 
-def _row_owners(flat: Any, rows: int, width: int) -> Any:
+def _row_owners(flat: TensorLike, rows: int, width: int) -> Any:
     """The row of each element of a matrix, row by row."""
     numbers = ops.sub(ops.cumsum(ops.new_ones(flat, (rows,), dtype=int64), 0), 1)
     return ops.reshape(ops.expand(ops.unsqueeze(numbers, 1), (rows, width)), (-1,))
@@ -155,8 +158,9 @@ MODES = ("sum", "mean", "max")
     namespace="nn.functional", samples=_bag_samples,
 )  # fmt: skip
 def embedding_bag(
-    input: Any, weight: Any, offsets: Any, max_norm: Any, norm_type: float, scale_grad_by_freq: bool,
-    mode: str, sparse: bool, per_sample_weights: Any, include_last_offset: bool, padding_idx: Any,
+    input: TensorLike, weight: TensorLike, offsets: MaybeTensor, max_norm: float | None, norm_type: float,
+    scale_grad_by_freq: bool, mode: str, sparse: bool, per_sample_weights: MaybeTensor,
+    include_last_offset: bool, padding_idx: int | None,
 ) -> Any:  # fmt: skip
     """Sums, means or maxima of the rows of a table, bag by bag."""
     if type_of(weight).dtype is int64 and type_of(input).dtype.is_floating_point:
@@ -211,7 +215,9 @@ def _check_mode(mode: str, by_frequency: bool, sparse: bool) -> None:
             raise ValueError("max mode does not support sparse weights")
 
 
-def _pooled(vectors: Any, owners: Any, kept: Any, factors: Any, bags: int, mode: str) -> Any:
+def _pooled(
+    vectors: TensorLike, owners: TensorLike, kept: MaybeTensor, factors: MaybeTensor, bags: int, mode: str
+) -> Any:
     width = type_of(vectors).shape[1]
     if mode == "max":
         counted = ops.new_ones(owners, tuple(type_of(owners).shape), dtype=bool_) if kept is None else kept

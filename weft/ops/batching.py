@@ -16,6 +16,7 @@ from weft.core.settings import settings
 from weft.core.types import TensorType
 from weft.core.warn import warn_at_level
 from weft.ops.record import INTERPRETERS, Kind, Op, ops, type_of
+from weft.ops.values import Dims, Spread, TensorLike
 
 DYNAMIC_SHAPE: Final = (
     "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
@@ -99,25 +100,25 @@ def _rewrap(out: Any, dims: Any, size: int) -> Any:
 def batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
     """The op over the batch: by its own rule, by its family's, or example by example (which says so)."""
     if op.batch is not None:
-        result = op.batch(op, size, args, dims)
+        result: tuple[Any, Any] = op.batch(op, size, args, dims)
         if result is not NotImplemented:
-            return result  # type: ignore[no-any-return]
+            return result
     derived = DERIVED.get(op.kind)
     if op.promotion is not None:
         derived = batch_pointwise
     if derived is not None:
         result = derived(op, size, args, dims)
         if result is not NotImplemented:
-            return result  # type: ignore[no-any-return]
+            return result
     return batch_by_loop(op, size, args, dims)
 
 
-def to_front(value: Any, dim: int | None) -> Any:
+def to_front(value: TensorLike, dim: int | None) -> Any:
     """The value with its batch dimension first (untouched where it has none)."""
     return value if dim is None or dim == 0 else ops.movedim(value, dim, 0)
 
 
-def spread_to(value: Any, dim: int | None, size: int) -> Any:
+def spread_to(value: TensorLike, dim: int | None, size: int) -> Any:
     """As `to_front`, but a value without batch gets one, by expansion."""
     if dim is None:
         return ops.expand(value, (size, *value.shape))
@@ -145,7 +146,7 @@ def logical_result(op: Op, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
     return op.on_types(tuple(typed))
 
 
-def fit(out: Any, expected: TensorType, size: int) -> Any:
+def fit(out: TensorLike, expected: TensorType, size: int) -> Any:
     """Gives a batched result the logical shape and dtype behind its leading batch dimension."""
     wanted = (size, *expected.shape)
     if tuple(out.shape) != wanted:
@@ -212,28 +213,28 @@ def batch_first_tensor(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any
     return fit(out, expected, size), 0
 
 
-def _shift_dim(dim: Any, rank: int, _size: int) -> Any:
+def _shift_dim(dim: int, rank: int, _size: int) -> Any:
     if not isinstance(dim, int):
         return NotImplemented
     return dim % max(rank, 1) + 1
 
 
-def _shift_maybe_dim(dim: Any, rank: int, size: int) -> Any:
+def _shift_maybe_dim(dim: int | None, rank: int, size: int) -> Any:
     return NotImplemented if dim is None else _shift_dim(dim, rank, size)
 
 
-def _shift_dims(dims: Any, rank: int, _size: int) -> Any:
+def _shift_dims(dims: Dims, rank: int, _size: int) -> Any:
     if dims is None or dims == () or dims == []:
         return tuple(range(1, max(rank, 1) + 1))
     each = (dims,) if isinstance(dims, int) else tuple(dims)
     return tuple(d % max(rank, 1) + 1 for d in each)
 
 
-def _shift_new_dim(dim: Any, rank: int, _size: int) -> Any:
+def _shift_new_dim(dim: int, rank: int, _size: int) -> Any:
     return dim % (rank + 1) + 1
 
 
-def _grow_shape(shape: Any, _rank: int, size: int) -> Any:
+def _grow_shape(shape: Spread, _rank: int, size: int) -> Any:
     return (size, *((shape,) if isinstance(shape, int) else shape))
 
 

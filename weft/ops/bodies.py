@@ -9,58 +9,60 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from weft.ops.values import BodyBuilder, Element, Number
+
 FLOATS: Final = frozenset({"f32", "f64"})
 BITS: Final = {"f32": "i32", "f64": "i64"}
 """Ints of the same size, which a float's sign and infinities can be read from."""
 
 
-def is_float(x: Any) -> bool:
+def is_float(x: Element) -> bool:
     return x.type in FLOATS
 
 
-def constant(b: Any, x: Any) -> Any:
+def constant(b: BodyBuilder, x: Element) -> Any:
     """The number that a value always is; None where it differs from element to element."""
     made = b.instructions[x.place]
     return made.value if made.op == "const" else None
 
 
-def truth(b: Any, value: bool) -> Any:
+def truth(b: BodyBuilder, value: bool) -> Any:
     return b.const(value, "b1")
 
 
-def clip(b: Any, x: Any, low: Any, high: Any) -> Any:
+def clip(b: BodyBuilder, x: Element, low: Element | Number, high: Element | Number) -> Any:
     """x between two numbers; NaN stays, and so does a zero of either sign: of equal numbers, the second is
     taken."""
     return b.min(b.like(high, x), b.max(b.like(low, x), x))
 
 
-def positive_part(b: Any, x: Any) -> Any:
+def positive_part(b: BodyBuilder, x: Element) -> Any:
     return b.max(b.like(0, x), x)
 
 
-def reciprocal(b: Any, x: Any) -> Any:
+def reciprocal(b: BodyBuilder, x: Element) -> Any:
     return b.div(b.like(1, x), x)
 
 
-def is_infinite(b: Any, x: Any) -> Any:
+def is_infinite(b: BodyBuilder, x: Element) -> Any:
     return b.eq(b.abs(x), b.like(float("inf"), x)) if is_float(x) else truth(b, False)
 
 
-def is_finite(b: Any, x: Any) -> Any:
+def is_finite(b: BodyBuilder, x: Element) -> Any:
     return b.lt(b.abs(x), b.like(float("inf"), x)) if is_float(x) else truth(b, True)
 
 
-def is_nan(b: Any, x: Any) -> Any:
+def is_nan(b: BodyBuilder, x: Element) -> Any:
     return b.isnan(x) if is_float(x) else truth(b, False)
 
 
-def sign_bit(b: Any, x: Any) -> Any:
+def sign_bit(b: BodyBuilder, x: Element) -> Any:
     if is_float(x):
         x = b.bitcast(x, BITS[x.type])
     return b.lt(x, b.like(0, x))
 
 
-def sign(b: Any, x: Any) -> Any:
+def sign(b: BodyBuilder, x: Element) -> Any:
     """-1, 0 or 1; NaN is neither above nor below zero."""
     if x.type == "b1":
         return x
@@ -68,7 +70,7 @@ def sign(b: Any, x: Any) -> Any:
     return above if x.type == "u8" else b.select(b.lt(x, b.like(0, x)), b.like(-1, x), above)
 
 
-def copy_sign(b: Any, x: Any, y: Any) -> Any:
+def copy_sign(b: BodyBuilder, x: Element, y: Element) -> Any:
     """The size of x with the sign of y."""
     bits = BITS[x.type]
     mask = b.bitcast(b.like(-0.0, x), bits)
@@ -77,29 +79,29 @@ def copy_sign(b: Any, x: Any, y: Any) -> Any:
 
 
 # -- quotients -----------------------------------------------------------------------------------------------
-def dividing(b: Any, y: Any) -> bool:
+def dividing(b: BodyBuilder, y: Element) -> bool:
     """Whether a division by y cannot fail: ints are divided only by numbers that are known not to be 0, or
     where somebody else looks for zeros.
     """
     return is_float(y) or b.divides or bool(constant(b, y))
 
 
-def wrong_side(b: Any, rest: Any, y: Any) -> Any:
+def wrong_side(b: BodyBuilder, rest: Element, y: Element) -> Any:
     """Whether a remainder has not the divisor's sign."""
     zero = b.like(0, rest)
     return b.and_(b.ne(rest, zero), b.xor(b.lt(rest, zero), b.lt(y, zero)))
 
 
-def floor_divide(b: Any, x: Any, y: Any) -> Any:
+def floor_divide(b: BodyBuilder, x: Element, y: Element) -> Any:
     """Python's rule."""
     return b.floor_divide(x, y) if dividing(b, y) else NotImplemented
 
 
-def trunc_divide(b: Any, x: Any, y: Any) -> Any:
+def trunc_divide(b: BodyBuilder, x: Element, y: Element) -> Any:
     return b.trunc(b.div(x, y)) if dividing(b, y) else NotImplemented
 
 
-def remainder(b: Any, x: Any, y: Any) -> Any:
+def remainder(b: BodyBuilder, x: Element, y: Element) -> Any:
     """With the sign of the divisor."""
     if not dividing(b, y):
         return NotImplemented
@@ -107,13 +109,13 @@ def remainder(b: Any, x: Any, y: Any) -> Any:
     return b.select(wrong_side(b, rest, y), b.add(rest, y), rest)  # zeros keep the dividend's sign
 
 
-def fmod(b: Any, x: Any, y: Any) -> Any:
+def fmod(b: BodyBuilder, x: Element, y: Element) -> Any:
     """With the sign of the dividend."""
     return b.fmod(x, y) if dividing(b, y) else NotImplemented
 
 
 # -- powers --------------------------------------------------------------------------------------------------
-def power(b: Any, x: Any, y: Any) -> Any:
+def power(b: BodyBuilder, x: Element, y: Element) -> Any:
     exponent = constant(b, y)
     if x.type == "b1":
         return b.or_(x, b.not_(y))
@@ -131,7 +133,7 @@ def power(b: Any, x: Any, y: Any) -> Any:
     return made
 
 
-def whole_power(b: Any, x: Any, exponent: int) -> Any:
+def whole_power(b: BodyBuilder, x: Element, exponent: int) -> Any:
     """By squaring; ints wrap, so the order of the products does not matter."""
     made = b.like(1, x)
     while exponent:
@@ -147,7 +149,7 @@ ROOTS = (0.5, -0.5)
 """Exponents that PyTorch takes roots for, but not in float16: there -inf gives inf, and -0.0 gives 0.0."""
 
 
-def number_power(b: Any, x: Any, y: Any, exponent: float) -> Any:
+def number_power(b: BodyBuilder, x: Element, y: Element, exponent: float) -> Any:
     """Exponents that have a cheaper function."""
     if exponent == 2:
         return b.mul(x, x)

@@ -6,7 +6,7 @@ each, a value at its bound passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,10 @@ from weft.ops.node_names import by_number
 from weft.ops.options import fits
 from weft.ops.record import Op, Promotion, ops, quiet
 from weft.ops.samples import Maker, Sample, binary_samples
+from weft.ops.values import BodyBuilder, Element, MaybeOperand, Number, TensorLike
 
 
-def _share(g: Any, loses: Any, ties: Any) -> Any:
+def _share(g: TensorLike, loses: TensorLike, ties: TensorLike) -> Any:
     """The gradient of an operand that does not lose; equal ones get half each, beside NaN both get all."""
     return keep(ops.where(ties, mul(g, 0.5), g), ops.logical_not(loses))
 
@@ -92,7 +93,7 @@ def _of_equals_the_first(name: str) -> Any:
     return kernel
 
 
-def _choose(b: Any, x: Any, y: Any, first: Any) -> Any:
+def _choose(b: BodyBuilder, x: Element, y: Element, first: Callable[[Element, Element], Element]) -> Any:
     return b.select(b.or_(first(x, y), bodies.is_nan(b, y)), x, y)
 
 
@@ -126,7 +127,7 @@ fmin = pointwise(
 )
 
 
-def _clamp(x: Array, low: Any, high: Any) -> Array:
+def _clamp(x: Array, low: Array | Number | None, high: Array | Number | None) -> Array:
     xp = MODULES[type(x)]
     if x.size > 4096 and x.dtype.kind == "f" and type(low) not in MODULES and type(high) not in MODULES:
         return xp.asarray(xp.clip(x, -np.inf if low is None else low, np.inf if high is None else high))
@@ -168,7 +169,9 @@ class Bounding(Refusing):
         return super().run(op, bound)
 
 
-def _clamp_rule(x: TensorType, low: Any, high: Any) -> TensorType:
+def _clamp_rule(
+    x: TensorType, low: TensorType | Number | None, high: TensorType | Number | None
+) -> TensorType:
     if x.dtype in FLOATS and type(low) in PLAIN_BOUNDS and type(high) in PLAIN_BOUNDS and low is not high:
         if low is not None:
             fits(low, x.dtype)
@@ -186,7 +189,7 @@ def _clamp_rule(x: TensorType, low: Any, high: Any) -> TensorType:
     return result
 
 
-def _inside(x: Any, low: Any, high: Any) -> Any:
+def _inside(x: TensorLike, low: MaybeOperand, high: MaybeOperand) -> Any:
     if low is None:
         return ops.le(x, high)
     if high is None:
@@ -194,12 +197,12 @@ def _inside(x: Any, low: Any, high: Any) -> Any:
     return ops.logical_and(ops.ge(x, low), ops.le(x, high))
 
 
-def _low_gradient(g: Any, x: Any, low: Any, high: Any) -> Any:
+def _low_gradient(g: TensorLike, x: TensorLike, low: MaybeOperand, high: MaybeOperand) -> Any:
     below = ops.lt(x, low)
     return keep(g, below if high is None else ops.logical_and(below, ops.lt(low, high)))
 
 
-def _high_gradient(g: Any, x: Any, low: Any, high: Any) -> Any:
+def _high_gradient(g: TensorLike, x: TensorLike, low: MaybeOperand, high: MaybeOperand) -> Any:
     above = ops.gt(x, high)
     if low is None:
         return keep(g, above)
@@ -217,7 +220,7 @@ def _clamp_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(0, 3), None, make(1, 3))
 
 
-def _emit_clamp(b: Any, x: Any, low: Any, high: Any) -> Any:
+def _emit_clamp(b: BodyBuilder, x: Element, low: Element | None, high: Element | None) -> Any:
     x = x if low is None else b.max(low, x)
     return x if high is None else b.min(high, x)
 
@@ -286,7 +289,13 @@ def _nan_to_num(x: Array, nan: float | None, posinf: float | None, neginf: float
     return namespace(x).nan_to_num(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 
-def _emit_nan_to_num(b: Any, x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+def _emit_nan_to_num(
+    b: BodyBuilder,
+    x: Element,
+    nan: Element | Number | None,
+    posinf: Element | Number | None,
+    neginf: Element | Number | None,
+) -> Any:
     if not bodies.is_float(x):
         return x
     limits = np.finfo(np.float32 if x.type == "f32" else np.float64)

@@ -21,10 +21,11 @@ from weft.ops.record import Op, ops, type_of
 from weft.ops.reduce import narrowed
 from weft.ops.samples import Maker, Sample
 from weft.ops.scan import widest
+from weft.ops.values import MaybeOperand, MaybeTensor, TensorLike
 
 
 # -- trapezoids ----------------------------------------------------------------------------------------------
-def _trapezoids(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
+def _trapezoids(name: str, y: TensorLike, x: MaybeTensor, dx: MaybeOperand, dim: int) -> tuple[Any, int]:
     """Twice the area of each trapezoid (by dx, or not yet multiplied by it)."""
     kind = type_of(y)
     if kind.dtype is dtypes.bool_:
@@ -67,7 +68,7 @@ def _trapezoid_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(TRAPEZOID, method=False, samples=_trapezoid_samples, aliases=("trapz",))
-def trapezoid(y: Any, x: Any, dx: Any, dim: int) -> Any:
+def trapezoid(y: TensorLike, x: MaybeTensor, dx: MaybeOperand, dim: int) -> Any:
     """The integral along a dimension, by trapezoids."""
     areas, dim = _trapezoids("trapezoid", y, x, dx, dim)
     step = 1 if dx is None or x is not None else dx
@@ -75,7 +76,7 @@ def trapezoid(y: Any, x: Any, dx: Any, dim: int) -> Any:
 
 
 @composite(TRAPEZOID, method=False, samples=_trapezoid_samples)
-def cumulative_trapezoid(y: Any, x: Any, dx: Any, dim: int) -> Any:
+def cumulative_trapezoid(y: TensorLike, x: MaybeTensor, dx: MaybeOperand, dim: int) -> Any:
     """The integral up to each sample along a dimension, by trapezoids."""
     areas, dim = _trapezoids("cumulative_trapezoid", y, x, dx, dim)
     step = 1 if dx is None or x is not None else dx
@@ -83,12 +84,12 @@ def cumulative_trapezoid(y: Any, x: Any, dx: Any, dim: int) -> Any:
 
 
 # -- derivatives ---------------------------------------------------------------------------------------------
-def _part(x: Any, dim: int, start: int, stop: int) -> Any:
+def _part(x: TensorLike, dim: int, start: int, stop: int) -> Any:
     """The slice from `start`, less as many at the end as `stop` says."""
     return ops.narrow(x, dim, start, type_of(x).shape[dim] + stop - start)
 
 
-def _mix(x: Any, dim: int, places: tuple[int, ...], factors: tuple[Any, ...]) -> Any:
+def _mix(x: TensorLike, dim: int, places: tuple[int, ...], factors: tuple[Any, ...]) -> Any:
     """A sum of slices of one, each times its factor."""
     total = None
     for place, factor in zip(places, factors, strict=True):
@@ -98,7 +99,7 @@ def _mix(x: Any, dim: int, places: tuple[int, ...], factors: tuple[Any, ...]) ->
     return total
 
 
-def _uniform(x: Any, dim: int, step: Any, order: int) -> Any:
+def _uniform(x: TensorLike, dim: int, step: float, order: int) -> Any:
     inner = ops.div(ops.sub(_part(x, dim, 2, 0), _part(x, dim, 0, -2)), 2.0 * step)
     if order == 1:
         first, last = _mix(x, dim, (1, 0), (1.0, -1.0)), _mix(x, dim, (-1, -2), (1.0, -1.0))
@@ -108,7 +109,7 @@ def _uniform(x: Any, dim: int, step: Any, order: int) -> Any:
     return ops.cat([ops.div(first, step), inner, ops.div(last, step)], dim)
 
 
-def _uneven(x: Any, dim: int, at: Any, order: int) -> Any:
+def _uneven(x: TensorLike, dim: int, at: TensorLike, order: int) -> Any:
     """By the parabola through three neighbours."""
     kind = type_of(x)
     steps = ops.diff(at)
@@ -136,7 +137,7 @@ def _uneven(x: Any, dim: int, at: Any, order: int) -> Any:
     return ops.cat([first, inner, last], dim)
 
 
-def _edge_factors(near: Any, next_: Any) -> tuple[Any, Any, Any]:
+def _edge_factors(near: TensorLike, next_: TensorLike) -> tuple[Any, Any, Any]:
     """Of the three samples at an edge, from it inwards."""
     whole = ops.add(near, next_)
     first = ops.neg(ops.div(ops.add(ops.mul(near, 2.0), next_), ops.mul(near, whole)))
@@ -171,7 +172,7 @@ def _gradient_dims(kind: TensorType, spacing: Any, dim: Any) -> tuple[tuple[int,
     "input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1", method=False,
     samples=_gradient_samples,
 )  # fmt: skip
-def gradient(input: Any, spacing: Any, dim: Any, edge_order: int) -> Any:
+def gradient(input: TensorLike, spacing: Any, dim: Any, edge_order: int) -> Any:
     """Derivatives along dimensions, estimated from neighbouring samples."""
     kind = type_of(input)
     if edge_order not in (1, 2):
@@ -203,7 +204,7 @@ _not_negative: Op = index(
 )  # fmt: skip
 
 
-def _check_weights(word: str, weights: Any, count: int, integral: bool) -> Any:
+def _check_weights(word: str, weights: MaybeTensor, count: int, integral: bool) -> Any:
     kind = type_of(weights)
     if kind.ndim > 1:
         raise RuntimeError(
@@ -235,7 +236,7 @@ def _cov_samples(make: Maker) -> Iterator[Sample]:
     "input: Tensor, *, correction: int = 1, fweights: MaybeTensor = None, aweights: MaybeTensor = None",
     samples=_cov_samples,
 )  # fmt: skip
-def cov(input: Any, correction: int, fweights: Any, aweights: Any) -> Any:
+def cov(input: TensorLike, correction: int, fweights: MaybeTensor, aweights: MaybeTensor) -> Any:
     """The covariances of variables (rows) over observations (columns)."""
     kind = type_of(input)
     if kind.ndim > 2:
@@ -280,7 +281,7 @@ def cov(input: Any, correction: int, fweights: Any, aweights: Any) -> Any:
 
 
 @composite("input: Tensor", samples=lambda make: iter([Sample(make(3, 4)), Sample(make(4), grad=False)]))
-def corrcoef(input: Any) -> Any:
+def corrcoef(input: TensorLike) -> Any:
     """The correlation coefficients of variables (rows) over observations (columns)."""
     kind = type_of(input)
     if kind.ndim > 2:
@@ -330,7 +331,7 @@ def _running_peaks(xp: ArrayModule, x: Array, axis: int) -> Array:
     return xp.where(xp.isfinite(peaks.real), peaks, 0)
 
 
-def _logcumsumexp_vjp(g: Any, out: Any, x: Any, dim: int) -> Any:
+def _logcumsumexp_vjp(g: TensorLike, out: TensorLike, x: TensorLike, dim: int) -> Any:
     """s[i] = g[i] + exp(out[i] - out[i+1]) s[i+1]; each element gets exp(x[i] - out[i]) s[i]."""
     kind = type_of(x)
     if not kind.ndim:

@@ -17,9 +17,11 @@ from weft.core.arrays import MODULES, Array
 from weft.core.dtypes import dtype, result_dtype
 from weft.core.types import TensorType
 from weft.ops.arithmetic import BOOL, COMPLEX, EXACT, FLOATS, OPERANDS, PAIR, Refusing, kind_of, refusing
+from weft.ops.facts import Rule
 from weft.ops.families import composite, pointwise, promote
 from weft.ops.record import Op, Promotion, cast_operand, ops, type_of
 from weft.ops.samples import Maker, Sample, Samples, binary_samples
+from weft.ops.values import BodyBuilder, Element, TensorLike
 
 
 class Comparison(Promotion):
@@ -131,10 +133,10 @@ logical_not = pointwise(
 # -- kinds of values -----------------------------------------------------------------------------------------
 def _is(
     name: str,
-    kernel: Any,
+    kernel: Rule,
     promotion: Promotion = truth,
     *,
-    emit: Any,
+    emit: Rule | None,
     out: bool | str = False,
     trusted: bool = True,
 ) -> Op:
@@ -162,7 +164,7 @@ def _infinite(sign: int) -> Any:
 
 
 def _emit_infinite(sign: int) -> Any:
-    def emit(b: Any, x: Any) -> Any:
+    def emit(b: BodyBuilder, x: Element) -> Any:
         return b.eq(x, b.like(sign * np.inf, x)) if bodies.is_float(x) else bodies.truth(b, False)
 
     return emit
@@ -227,7 +229,7 @@ def _isclose(x: Array, y: Array, rtol: float, atol: float, equal_nan: bool) -> A
     return xp.logical_or(close, near, out=...)
 
 
-def _emit_isclose(b: Any, x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
+def _emit_isclose(b: BodyBuilder, x: Element, y: Element, rtol: float, atol: float, equal_nan: bool) -> Any:
     close = b.eq(x, y)
     if equal_nan and bodies.is_float(x):
         close = b.or_(close, b.and_(b.isnan(x), b.isnan(y)))
@@ -288,7 +290,7 @@ def _whole_pairs(make: Maker) -> Iterator[Sample]:
     unbatchable="vmap over torch.allclose isn't supported yet. Please file an issue at "
     "https://github.com/pytorch/pytorch/issues if you need this feature.",
 )
-def allclose(input: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> bool:
+def allclose(input: TensorLike, other: TensorLike, rtol: float, atol: float, equal_nan: bool) -> bool:
     """Whether all elements are close, as a Python bool."""
     return bool(ops.all(isclose(input, other, rtol, atol, equal_nan)))
 
@@ -299,7 +301,7 @@ def allclose(input: Any, other: Any, rtol: float, atol: float, equal_nan: bool) 
     samples=_whole_pairs,
     unbatchable="Batching rule not implemented for aten::equal. We could not generate a fallback.",
 )
-def equal(input: Any, other: Any) -> bool:
+def equal(input: TensorLike, other: TensorLike) -> bool:
     """Whether both have the same shape and elements, as a Python bool."""
     if type_of(input).shape != type_of(other).shape:
         return False
@@ -368,7 +370,7 @@ def _shift_right(x: Array, y: Any) -> Array:
     return shifted if x.dtype.kind == "i" else xp.multiply(shifted, valid, dtype=x.dtype, out=...)
 
 
-def _emit_shift(b: Any, x: Any, y: Any, left: bool) -> Any:
+def _emit_shift(b: BodyBuilder, x: Element, y: Element, left: bool) -> Any:
     """Where the shift is out of range: to the left nothing is left, to the right the sign."""
     bits = int(x.type[1:])
     valid = b.and_(b.ge(y, b.like(0, y)), b.lt(y, b.like(bits, y)))

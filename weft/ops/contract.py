@@ -23,6 +23,7 @@ from weft.ops.batching import logical_result, logical_type, to_front
 from weft.ops.families import contract
 from weft.ops.record import Op, broadcast_shapes, common_device, ops, quiet, same_shape
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import Number, TensorLike
 
 PLAIN_CHARS = frozenset("fdFD")  # what BLAS takes as it is
 FLOAT, DOUBLE = dtypes.float32.numpy, dtypes.float64.numpy
@@ -69,7 +70,7 @@ def _widened(*arrays: Array) -> tuple[Array, ...]:
     return arrays
 
 
-def _add_product(total: Array, result: Array, beta: Any, alpha: Any, kind: Any) -> Array:
+def _add_product(total: Array, result: Array, beta: Number, alpha: Number, kind: np.dtype[Any]) -> Array:
     """`beta * total + alpha * result` in result's memory; `total` is not read where beta is 0, so its NaNs
     do not count.
     """
@@ -111,28 +112,28 @@ def _dot(x: Array, y: Array) -> Array:
     return xp.asarray(product(x[None], y)[0]) if x.dtype.char not in PLAIN_CHARS else xp.matmul(x, y)
 
 
-def _addmm(total: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
+def _addmm(total: Array, x: Array, y: Array, beta: Number, alpha: Number) -> Array:
     _need(x.ndim == 2 and y.ndim == 2)
     kind = x.dtype
     total, x, y = _widened(total, x, y)
     return _add_product(total, product(x, y), beta, alpha, kind)
 
 
-def _addmv(total: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
+def _addmv(total: Array, x: Array, y: Array, beta: Number, alpha: Number) -> Array:
     _need(x.ndim == 2 and y.ndim == 1 and total.ndim <= 1)
     kind = x.dtype
     total, x, y = _widened(total, x, y)
     return _add_product(total, product(x, y), beta, alpha, kind)
 
 
-def _baddbmm(total: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
+def _baddbmm(total: Array, x: Array, y: Array, beta: Number, alpha: Number) -> Array:
     _need(x.ndim == 3 and y.ndim == 3 and x.shape[0] == y.shape[0])
     kind = x.dtype
     total, x, y = _widened(total, x, y)
     return _add_product(total, product(x, y), beta, alpha, kind)
 
 
-def _addbmm(total: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
+def _addbmm(total: Array, x: Array, y: Array, beta: Number, alpha: Number) -> Array:
     kind = x.dtype
     total, x, y = _widened(total, x, y)
     rows, columns = x.shape[1], y.shape[2]
@@ -140,7 +141,7 @@ def _addbmm(total: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
     return _add_product(total, product(left, y.reshape(left.shape[1], columns)), beta, alpha, kind)
 
 
-def _addr(total: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
+def _addr(total: Array, x: Array, y: Array, beta: Number, alpha: Number) -> Array:
     xp = namespace(total)
     kind = _addr_dtype(total, x, y).numpy
     if kind.char == "?":
@@ -222,7 +223,7 @@ def _same_scalar_type(x: TensorType, y: TensorType) -> None:
 
 
 def _addmv_type(
-    total: TensorType, x: TensorType, y: TensorType, _beta: Any = 1, _alpha: Any = 1
+    total: TensorType, x: TensorType, y: TensorType, _beta: Number = 1, _alpha: Number = 1
 ) -> TensorType:
     if x.ndim != 2 or y.ndim != 1 or total.ndim > 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {total.ndim}, {x.ndim}, {y.ndim}")
@@ -282,7 +283,7 @@ def matmul_type(x: TensorType, y: TensorType) -> TensorType:
 
 
 def _addmm_type(
-    total: TensorType, x: TensorType, y: TensorType, _beta: Any = 1, _alpha: Any = 1
+    total: TensorType, x: TensorType, y: TensorType, _beta: Number = 1, _alpha: Number = 1
 ) -> TensorType:
     for name, value in (("mat1", x), ("mat2", y)):
         if value.ndim != 2:
@@ -309,7 +310,9 @@ def _add_type(total: TensorType, result: TensorType) -> TensorType:
     return TensorType(result.shape, result.dtype, common_device([total, result]))
 
 
-def _baddbmm_type(total: TensorType, x: TensorType, y: TensorType, _beta: Any, _alpha: Any) -> TensorType:
+def _baddbmm_type(
+    total: TensorType, x: TensorType, y: TensorType, _beta: Number, _alpha: Number
+) -> TensorType:
     result = bmm_type(x, y, "baddbmm")
     if total.dtype is not x.dtype:
         names = [t.dtype.cpp_name for t in (total, x, y)]
@@ -319,7 +322,9 @@ def _baddbmm_type(total: TensorType, x: TensorType, y: TensorType, _beta: Any, _
     return _add_type(total, result)
 
 
-def _addbmm_type(total: TensorType, x: TensorType, y: TensorType, _beta: Any, _alpha: Any) -> TensorType:
+def _addbmm_type(
+    total: TensorType, x: TensorType, y: TensorType, _beta: Number, _alpha: Number
+) -> TensorType:
     for name, value in (("batch1", x), ("batch2", y)):
         if value.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
@@ -337,11 +342,11 @@ def _addbmm_type(total: TensorType, x: TensorType, y: TensorType, _beta: Any, _a
     return _add_type(total, TensorType((x.shape[1], y.shape[2]), x.dtype, common_device([x, y])))
 
 
-def _addr_dtype(total: Any, x: Any, y: Any) -> dtypes.dtype:
+def _addr_dtype(total: Array | TensorType, x: Array | TensorType, y: Array | TensorType) -> dtypes.dtype:
     return dtypes.result_dtype([total, x, y])
 
 
-def _addr_type(total: TensorType, x: TensorType, y: TensorType, beta: Any, alpha: Any) -> TensorType:
+def _addr_type(total: TensorType, x: TensorType, y: TensorType, beta: Number, alpha: Number) -> TensorType:
     for name, value in (("vec1", x), ("vec2", y)):
         if value.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {value.ndim}-D")
@@ -387,7 +392,7 @@ def transposed(x: Any) -> Any:
     return x.swapaxes(-2, -1) if type(x) in DEVICES else ops.transpose(x, -2, -1)
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: TensorLike) -> Any:
     """The conjugate transpose."""
     kind = x.dtype
     if (kind.kind == "c") if type(x) in DEVICES else kind.is_complex:
@@ -395,27 +400,27 @@ def adjoint(x: Any) -> Any:
     return transposed(x)
 
 
-def multiply(x: Any, y: Any) -> Any:
+def multiply(x: TensorLike, y: TensorLike) -> Any:
     """`matmul`, without ceremony where both are arrays."""
     return quiet(product, x, y) if type(x) in DEVICES and type(y) in DEVICES else matmul(x, y)
 
 
-def reduced(g: Any, shape: tuple[int, ...]) -> Any:
+def reduced(g: TensorLike, shape: tuple[int, ...]) -> Any:
     """A gradient summed over the dimensions along which its input was broadcast."""
     return g if same_shape(g.shape, shape) else ops.sum_to_size(g, tuple(shape))
 
 
-def scaled(g: Any, factor: Any) -> Any:
+def scaled(g: TensorLike, factor: Number) -> Any:
     return g if factor == 1 else ops.mul(g, factor)
 
 
-def folded(x: Any) -> Any:
+def folded(x: TensorLike) -> Any:
     """All leading dimensions as one, so that a sum over them is a product of matrices."""
     shape = tuple(x.shape)
     return x if len(shape) == 2 else ops.reshape(x, (prod(shape[:-1]), shape[-1]))
 
 
-def _left_gradient(g: Any, x: TensorType, y: Any) -> Any:
+def _left_gradient(g: TensorLike, x: TensorType, y: TensorLike) -> Any:
     ranks = x.ndim, len(y.shape)
     if ranks[1] == 1:
         return ops.mul(g if ranks[0] == 1 else ops.unsqueeze(g, -1), y)
@@ -425,7 +430,7 @@ def _left_gradient(g: Any, x: TensorType, y: Any) -> Any:
     return reduced(multiply(g, transposed(y)), x.shape)
 
 
-def _right_gradient(g: Any, x: Any, y: TensorType) -> Any:
+def _right_gradient(g: TensorLike, x: TensorLike, y: TensorType) -> Any:
     ranks = len(x.shape), y.ndim
     if ranks[0] == 1:
         return ops.mul(g, x) if ranks[1] == 1 else ops.mul(ops.unsqueeze(x, -1), ops.unsqueeze(g, -2))
@@ -436,11 +441,11 @@ def _right_gradient(g: Any, x: Any, y: TensorType) -> Any:
     return reduced(multiply(transposed(x), g), y.shape)
 
 
-def _linear_input(g: Any, _out: Any, _x: Any, weight: Any) -> Any:
+def _linear_input(g: TensorLike, _out: object, _x: object, weight: TensorLike) -> Any:
     return multiply(g, weight) if len(weight.shape) == 2 else ops.mul(ops.unsqueeze(g, -1), weight)
 
 
-def _linear_weight(g: Any, _out: Any, x: Any) -> Any:
+def _linear_weight(g: TensorLike, _out: object, x: TensorLike) -> Any:
     if len(g.shape) != len(x.shape):  # a one-dimensional weight
         return _right_gradient(g, x, TensorType(x.shape[-1:], dtypes.float32))
     if len(x.shape) == 1:
@@ -448,7 +453,7 @@ def _linear_weight(g: Any, _out: Any, x: Any) -> Any:
     return multiply(transposed(folded(g)), folded(x))
 
 
-def _linear_bias(g: Any, _out: Any, _x: Any, _weight: Any, _bias: Any) -> Any:
+def _linear_bias(g: TensorLike, _out: object, _x: object, _weight: object, _bias: TensorType) -> Any:
     if (
         type(g) in DEVICES
         and g.ndim == 2
@@ -460,13 +465,13 @@ def _linear_bias(g: Any, _out: Any, _x: Any, _weight: Any, _bias: Any) -> Any:
     return reduced(g, _bias.shape)
 
 
-def _addbmm_spread(g: Any, x: TensorType, y: TensorType) -> Any:
+def _addbmm_spread(g: TensorLike, x: TensorType, y: TensorType) -> Any:
     """The gradient of a sum over batches, seen by each of them."""
     return ops.expand(ops.unsqueeze(g, 0), (x.shape[0], x.shape[1], y.shape[2]))
 
 
 # -- batches -------------------------------------------------------------------------------------------------
-def _padded(x: Any, dim: int | None, rank: int) -> Any:
+def _padded(x: TensorLike, dim: int | None, rank: int) -> Any:
     """The batch in front and ones after it, so that one example has this rank."""
     if dim is None:
         return x
@@ -475,7 +480,7 @@ def _padded(x: Any, dim: int | None, rank: int) -> Any:
     return ops.reshape(x, (shape[0], *(1,) * gap, *shape[1:])) if gap else x
 
 
-def batch_product(x: Any, x_dim: int | None, y: Any, y_dim: int | None) -> Any:
+def batch_product(x: TensorLike, x_dim: int | None, y: TensorLike, y_dim: int | None) -> Any:
     """matmul of every example, batch in front."""
     ranks = logical_type(x, x_dim).ndim, logical_type(y, y_dim).ndim
     x, y = to_front(x, x_dim), to_front(y, y_dim)

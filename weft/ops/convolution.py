@@ -8,7 +8,7 @@ differentiation] in the kernels).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from weft.core.arrays import Array
@@ -18,37 +18,38 @@ from weft.core.warn import warn
 from weft.ops.batching import spread_to, to_front
 from weft.ops.families import composite, contract
 from weft.ops.kernels import convolution as kernels
-from weft.ops.kernels.padding import as_pairs
+from weft.ops.kernels.padding import Pads, as_pairs
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import MaybeTensor, Sizes, Spread, TensorLike
 
 GEOMETRY = "stride: Any, padding: Any, dilation: Any, groups: int"
 
 
-def times(sizes: Any) -> str:
+def times(sizes: Iterable[int]) -> str:
     """Sizes as `4 x 5`."""
     return " x ".join(map(str, sizes))
 
 
 # -- the three products --------------------------------------------------------------------------------------
-def _flatten(value: Any, dim: int | None, size: int) -> Any:
+def _flatten(value: TensorLike, dim: int | None, size: int) -> Any:
     """`(B, N, …)` as `(B * N, …)`."""
     value = to_front(value, dim)
     return ops.reshape(value, (value.shape[0] * value.shape[1], *value.shape[2:]))
 
 
-def _to_channels(value: Any, dim: int | None, size: int) -> Any:
+def _to_channels(value: TensorLike, dim: int | None, size: int) -> Any:
     """`(B, N, C, …)` as `(N, B * C, …)`: a batch becomes groups."""
     value = ops.movedim(spread_to(value, dim, size), 0, 1)
     return ops.reshape(value, (value.shape[0], size * value.shape[2], *value.shape[3:]))
 
 
-def _from_channels(value: Any, size: int) -> Any:
+def _from_channels(value: TensorLike, size: int) -> Any:
     """`(N, B * C, …)` as `(N, B, C, …)`."""
     return ops.reshape(value, (value.shape[0], size, value.shape[1] // size, *value.shape[2:]))
 
 
-def _unflatten(value: Any, size: int) -> Any:
+def _unflatten(value: TensorLike, size: int) -> Any:
     """`(B * N, …)` as `(B, N, …)`."""
     return ops.reshape(value, (size, value.shape[0] // size, *value.shape[1:]))
 
@@ -140,7 +141,7 @@ convolution_weight: Op = contract(
 
 
 # -- convolution ---------------------------------------------------------------------------------------------
-def per_axis(value: Any, name: str, axes: int) -> tuple[Any, ...]:
+def per_axis(value: int | Pads, name: str, axes: int) -> tuple[Any, ...]:
     """One entry per spatial axis from an int or a list of one or `axes` entries."""
     if isinstance(value, int):
         return (value,) * axes
@@ -157,8 +158,8 @@ def per_axis(value: Any, name: str, axes: int) -> tuple[Any, ...]:
 
 
 def _check(
-    x: TensorType, w: TensorType, bias: TensorType | None, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int,
+    x: TensorType, w: TensorType, bias: TensorType | None, stride: Sizes, padding: Pads, dilation: Sizes,
+    transposed: bool, output_padding: Sizes, groups: int,
 ) -> None:  # fmt: skip
     """PyTorch's checks in its order."""
     if min((min(pair) for pair in as_pairs(padding)), default=0) < 0:
@@ -217,8 +218,8 @@ def _check_dtypes(x: TensorType, w: TensorType, bias: TensorType | None) -> None
 
 
 def _rule(
-    x: TensorType, w: TensorType, bias: TensorType | None, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int,
+    x: TensorType, w: TensorType, bias: TensorType | None, stride: Spread, padding: int | Pads,
+    dilation: Spread, transposed: bool, output_padding: Spread, groups: int,
 ) -> TensorType:  # fmt: skip
     axes = w.ndim - 2
     if axes <= 0:
@@ -252,7 +253,7 @@ def _rule(
 
 
 def _check_transposed(
-    x: TensorType, shape: tuple[int, ...], stride: Any, output_padding: Any, dilation: Any
+    x: TensorType, shape: tuple[int, ...], stride: Sizes, output_padding: Sizes, dilation: Sizes
 ) -> None:
     if any(
         extra >= step and extra >= gap
@@ -280,9 +281,8 @@ def _check_transposed(
 
 
 def _kernel(
-    x: Array, w: Array, bias: Array | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any,
-    groups: int,
+    x: Array, w: Array, bias: Array | None, stride: Spread, padding: int | Pads, dilation: Spread,
+    transposed: bool, output_padding: Spread, groups: int,
 ) -> Array:  # fmt: skip
     axes = w.ndim - 2
     stride, dilation = per_axis(stride, "stride", axes), per_axis(dilation, "dilation", axes)
@@ -297,7 +297,9 @@ def _kernel(
     return out
 
 
-def _geometry(w: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> tuple[Any, ...]:
+def _geometry(
+    w: TensorLike, stride: Spread, padding: int | Pads, dilation: Spread, groups: int
+) -> tuple[Any, ...]:
     axes = len(w.shape) - 2
     return (
         per_axis(stride, "stride", axes), per_axis(padding, "padding", axes), per_axis(dilation, "dilation",
@@ -306,9 +308,8 @@ def _geometry(w: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> 
 
 
 def _input_vjp(
-    g: Any, _out: Any, _x: Any, w: Any, _bias: Any, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, _extra: Any,
-    groups: int,
+    g: TensorLike, _out: object, _x: TensorType, w: TensorLike, _bias: object, stride: Spread,
+    padding: int | Pads, dilation: Spread, transposed: bool, _extra: Spread, groups: int,
 ) -> Any:  # fmt: skip
     geometry = _geometry(w, stride, padding, dilation, groups)
     if transposed:
@@ -317,9 +318,8 @@ def _input_vjp(
 
 
 def _weight_vjp(
-    g: Any, _out: Any, x: Any, _w: Any, _bias: Any, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, _extra: Any,
-    groups: int,
+    g: TensorLike, _out: object, x: TensorLike, _w: TensorType, _bias: object, stride: Spread,
+    padding: int | Pads, dilation: Spread, transposed: bool, _extra: Spread, groups: int,
 ) -> Any:  # fmt: skip
     geometry = _geometry(_w, stride, padding, dilation, groups)
     return (
@@ -329,7 +329,7 @@ def _weight_vjp(
     )
 
 
-def _bias_vjp(g: Any) -> Any:
+def _bias_vjp(g: TensorLike) -> Any:
     return ops.sum(g, (0, *range(2, len(g.shape))))
 
 
@@ -382,7 +382,9 @@ def _check_rank(name: str, shape: tuple[int, ...], axes: int) -> None:
         )
 
 
-def _named_padding(padding: str, weight: Any, stride: Any, dilation: Any, axes: int) -> Any:
+def _named_padding(
+    padding: str, weight: TensorLike, stride: Spread, dilation: Spread, axes: int
+) -> int | Pads:
     """The numbers that `padding="same"` or `"valid"` stand for."""
     if padding == "valid":
         return 0
@@ -404,7 +406,7 @@ def _named_padding(padding: str, weight: Any, stride: Any, dilation: Any, axes: 
     return tuple(low for low, _ in pairs)
 
 
-def _run(name: str, axes: int, x: Any, w: Any, bias: Any, *rest: Any) -> Any:
+def _run(name: str, axes: int, x: TensorLike, w: TensorLike, bias: MaybeTensor, *rest: Any) -> Any:
     shape = type_of(x).shape
     _check_rank(name, shape, axes)
     if len(shape) == axes + 2:
@@ -413,7 +415,7 @@ def _run(name: str, axes: int, x: Any, w: Any, bias: Any, *rest: Any) -> Any:
     return ops.squeeze(out, 0)
 
 
-def _plain(value: Any, axes: int) -> Any:
+def _plain(value: int | Pads, axes: int) -> Any:
     return (value,) * axes if isinstance(value, int) else value
 
 
@@ -428,7 +430,10 @@ def _numbers(name: str, **values: Any) -> None:
 def _convolution_of(axes: int) -> Callable[..., Any]:
     name = f"conv{axes}d"
 
-    def body(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    def body(
+        x: TensorLike, weight: TensorLike, bias: MaybeTensor, stride: Spread, padding: int | Pads | str,
+        dilation: Spread, groups: int,
+    ) -> Any:  # fmt: skip
         _numbers(name, stride=stride, dilation=dilation)
         if isinstance(padding, str):
             padding = _named_padding(padding, weight, stride, dilation, axes)
@@ -444,15 +449,9 @@ def _transposed_of(axes: int) -> Callable[..., Any]:
     name = f"conv_transpose{axes}d"
 
     def body(
-        x: Any,
-        weight: Any,
-        bias: Any,
-        stride: Any,
-        padding: Any,
-        output_padding: Any,
-        groups: int,
-        dilation: Any,
-    ) -> Any:
+        x: TensorLike, weight: TensorLike, bias: MaybeTensor, stride: Spread, padding: Spread,
+        output_padding: Spread, groups: int, dilation: Spread,
+    ) -> Any:  # fmt: skip
         _numbers(name, stride=stride, padding=padding, output_padding=output_padding, dilation=dilation)
         stride, padding, dilation = _plain(stride, axes), _plain(padding, axes), _plain(dilation, axes)
         return _run(

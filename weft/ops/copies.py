@@ -7,7 +7,7 @@ count as tensors of their own: each may be written to, and the whole does not he
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -20,6 +20,7 @@ from weft.ops.record import REGISTRY, Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.slicing import element_strides, elements_shown
 from weft.ops.slicing import storage_offset as offset_in_storage
+from weft.ops.values import Sizes, Spread, TensorLike
 from weft.ops.view import as_sizes
 
 SAMPLES: dict[str, Callable[[Maker], Sample]] = {
@@ -47,7 +48,7 @@ PLAIN = {"permute": "dims: Any", "expand": "size: Shape, *, implicit: bool = Fal
 """Parameters where the view op takes several arguments for one."""
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: TensorLike | Sequence[TensorLike]) -> Any:
     if isinstance(value, (tuple, list)):
         return tuple([_copied(one) for one in value])
     return ops.clone(value, memory_format=contiguous_format)
@@ -57,7 +58,7 @@ def _define(name: str, sample: Callable[[Maker], Sample]) -> None:
     record = REGISTRY[name]
     text = f"input: Tensor, {PLAIN[name]}" if name in PLAIN else record.signature.text
 
-    def body(input: Any, *given: Any) -> Any:
+    def body(input: TensorLike, *given: Any) -> Any:
         return _copied(record(input, *given))
 
     body.__doc__ = f"A copy of what `{name}` shows."
@@ -71,7 +72,7 @@ for _name, _sample in SAMPLES.items():
 
 
 # -- what `as_strided` shows, written to ---------------------------------------------------------------------
-def _scatter_rule(x: TensorType, src: TensorType, size: Any, stride: Any, *_rest: Any) -> TensorType:
+def _scatter_rule(x: TensorType, src: TensorType, size: Sizes, stride: Sizes, *_rest: object) -> TensorType:
     wanted, given = tuple(size), tuple(src.shape)
     if wanted != given:
         raise RuntimeError(
@@ -87,7 +88,7 @@ def _scatter_rule(x: TensorType, src: TensorType, size: Any, stride: Any, *_rest
 
 
 def _scatter_kernel(
-    x: Array, src: Array, size: Any, stride: Any, shift: int, steps: Any, _storage_offset: Any
+    x: Array, src: Array, size: Sizes, stride: Sizes, shift: int, steps: Sizes, _storage_offset: int | None
 ) -> Array:
     """`shift` counts elements of memory from the start of x, whose strides are `steps`."""
     xp = namespace(x)
@@ -98,12 +99,20 @@ def _scatter_kernel(
     return out
 
 
-def _shown(g: Any, size: Any, stride: Any, storage_offset: Any) -> Any:
+def _shown(g: TensorLike, size: Sizes, stride: Sizes, storage_offset: int | None) -> Any:
     return ops.as_strided(ops.clone(g, memory_format=contiguous_format), size, stride, storage_offset)
 
 
 def _replaced_gradient(
-    g: Any, _out: Any, _x: Any, _src: Any, size: Any, stride: Any, shift: int, steps: Any, offset: Any
+    g: TensorLike,
+    _out: object,
+    _x: TensorType,
+    _src: object,
+    size: Sizes,
+    stride: Sizes,
+    shift: int,
+    steps: Sizes,
+    offset: int | None,
 ) -> Any:
     """PyTorch's: that of what was replaced, as if it were still there, and 0 for all else."""
     shown = _shown(g, size, stride, offset)
@@ -111,7 +120,15 @@ def _replaced_gradient(
 
 
 def _source_gradient(
-    g: Any, _out: Any, _x: Any, _src: Any, size: Any, stride: Any, _shift: int, _steps: Any, offset: Any
+    g: TensorLike,
+    _out: object,
+    _x: object,
+    _src: object,
+    size: Sizes,
+    stride: Sizes,
+    _shift: int,
+    _steps: Sizes,
+    offset: int | None,
 ) -> Any:
     return _shown(g, size, stride, offset)
 
@@ -148,7 +165,9 @@ def _batch_of_contiguous(op: Op, size: int, args: tuple[Any, ...], dims: tuple[A
     samples=lambda make: iter([Sample(make(2, 3), make(2, 2), (2, 2), (1, 2), 1, grad=False)]),
     batch=_batch_of_contiguous,
 )
-def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: Any) -> Any:
+def as_strided_scatter(
+    input: TensorLike, src: TensorLike, size: Sizes, stride: Spread, storage_offset: int | None
+) -> Any:
     """A copy with the elements replaced that `as_strided` shows."""
     size, stride = as_sizes(size), as_sizes(stride)
     if isinstance(input, TensorType):
@@ -163,18 +182,18 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
 
 
 # -- pieces --------------------------------------------------------------------------------------------------
-def _untied(pieces: Any) -> Any:
+def _untied(pieces: tuple[TensorLike, ...] | list[TensorLike]) -> Any:
     return type(pieces)(map(seams.untie, pieces))
 
 
 @composite("input: Tensor, chunks: int, dim: Dim = 0", samples=lambda make: iter([Sample(make(5, 2), 2)]))
-def unsafe_chunk(input: Any, chunks: int, dim: int) -> Any:
+def unsafe_chunk(input: TensorLike, chunks: int, dim: int) -> Any:
     """As `chunk`, but the parts are no views."""
     return _untied(ops.chunk(input, chunks, dim))
 
 
 @composite("input: Tensor, split_size: Any, dim: Dim = 0", samples=lambda make: iter([Sample(make(5, 2), 2)]))
-def unsafe_split(input: Any, split_size: Any, dim: int) -> Any:
+def unsafe_split(input: TensorLike, split_size: Spread, dim: int) -> Any:
     """As `split`, but the parts are no views."""
     return _untied(ops.split(input, split_size, dim))
 
@@ -183,6 +202,6 @@ def unsafe_split(input: Any, split_size: Any, dim: int) -> Any:
     "input: Tensor, split_sizes: Any, dim: Dim = 0",
     samples=lambda make: iter([Sample(make(5, 2), [2, 3])]),
 )
-def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int) -> Any:
+def unsafe_split_with_sizes(input: TensorLike, split_sizes: Sizes, dim: int) -> Any:
     """As `split_with_sizes`, but the parts are no views."""
     return _untied(ops.split_with_sizes(input, split_sizes, dim))

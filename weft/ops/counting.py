@@ -7,7 +7,7 @@ sorted sequence is found by halving, for all values and all rows at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from weft.ops.record import Op, ops, type_of
 from weft.ops.reduce import wide
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import MaybeTensor, Number, Operand, Spread, TensorLike
 
 
 def _value_dependent(name: str, x: TensorType) -> None:
@@ -82,7 +83,7 @@ def _limits(x: Array, low: float, high: float, name: str) -> tuple[Any, Any]:
     return x.dtype.type(low), x.dtype.type(high)
 
 
-def _histc_rule(x: TensorType, bins: int, low: Any, high: Any) -> TensorType:
+def _histc_rule(x: TensorType, bins: int, low: float, high: float) -> TensorType:
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     if low > high:
@@ -92,7 +93,7 @@ def _histc_rule(x: TensorType, bins: int, low: Any, high: Any) -> TensorType:
     return TensorType((bins,), x.dtype, x.device)
 
 
-def _histc_kernel(x: Array, bins: int, low: Any, high: Any) -> Array:
+def _histc_kernel(x: Array, bins: int, low: float, high: float) -> Array:
     xp, kind = namespace(x), x.dtype
     x = wide(x).reshape(-1)
     least, most = _limits(x, float(low), float(high), "histc")
@@ -111,7 +112,7 @@ histc = index(
 HISTOGRAM = result("histogram", "hist", "bin_edges")
 
 
-def _edges_kernel(x: Array, bins: int, limits: Any) -> Array:
+def _edges_kernel(x: Array, bins: int, limits: Sequence[float] | None) -> Array:
     xp = namespace(x)
     low, high = (0.0, 0.0) if limits is None else limits
     if limits is None and not x.size:
@@ -123,7 +124,7 @@ def _edges_kernel(x: Array, bins: int, limits: Any) -> Array:
     return xp.linspace(least, most, bins + 1, dtype=x.dtype)
 
 
-def _edges_rule(x: TensorType, bins: int, limits: Any) -> TensorType:
+def _edges_rule(x: TensorType, bins: int, limits: Sequence[float] | None) -> TensorType:
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     return TensorType((bins + 1,), x.dtype, x.device)
@@ -145,7 +146,7 @@ def _filled_kernel(x: Array, edges: Array, weight: Array | None, density: bool) 
     return (out / (xp.diff(edges) * out.sum())).astype(x.dtype) if density else out
 
 
-def _filled_rule(x: TensorType, edges: TensorType, weight: Any, density: bool) -> TensorType:
+def _filled_rule(x: TensorType, edges: TensorType, weight: TensorType | None, density: bool) -> TensorType:
     if edges.dtype is not x.dtype:
         raise RuntimeError(
             "torch.histogramdd(): input tensor and bins tensors should have the same dtype, but got input "
@@ -173,7 +174,7 @@ def _histogram_samples(make: Maker) -> Iterator[Sample]:
     "input: Tensor, bins: Any, *, range: Any = None, weight: MaybeTensor = None, density: bool = False",
     returns=HISTOGRAM, samples=_histogram_samples,
 )  # fmt: skip
-def histogram(input: Any, bins: Any, range: Any, weight: Any, density: bool) -> Any:
+def histogram(input: TensorLike, bins: Any, range: Any, weight: MaybeTensor, density: bool) -> Any:
     """Counts (or weights, or densities) of elements in bins, and the bins' edges."""
     edges = bins if hasattr(bins, "shape") else _edges(input, bins, range)
     return HISTOGRAM(_filled(input, edges, weight, density), edges)
@@ -195,7 +196,7 @@ def _halving(xp: ArrayModule, rows: Array, values: Array, right: bool) -> Array:
 
 
 def _search_kernel(
-    rows: Array, values: Any, out_int32: bool, right: bool, side: Any, sorter: Array | None
+    rows: Array, values: Array | Number, out_int32: bool, right: bool, side: str | None, sorter: Array | None
 ) -> Array:
     xp = namespace(rows)
     right = right or side == "right"
@@ -214,7 +215,12 @@ def _search_kernel(
 
 
 def _search_rule(
-    rows: TensorType, values: Any, out_int32: bool, right: bool, side: Any, sorter: TensorType | None
+    rows: TensorType,
+    values: TensorType | Number,
+    out_int32: bool,
+    right: bool,
+    side: str | None,
+    sorter: TensorType | None,
 ) -> TensorType:
     word = "torch.searchsorted()"
     if side is not None:
@@ -303,7 +309,9 @@ def bucketize(input: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
 
 
 # -- membership ----------------------------------------------------------------------------------------------
-def _isin_rule(elements: Any, tested: Any, _unique: bool, _invert: bool) -> TensorType:
+def _isin_rule(
+    elements: TensorType | Number, tested: TensorType | Number, _unique: bool, _invert: bool
+) -> TensorType:
     types = [v for v in (elements, tested) if isinstance(v, TensorType)]
     if not types:
         raise TypeError("isin() received an invalid combination of arguments - got (float, float)")
@@ -314,7 +322,7 @@ def _isin_rule(elements: Any, tested: Any, _unique: bool, _invert: bool) -> Tens
     return TensorType(shape, dtypes.bool_, types[0].device)
 
 
-def _isin_kernel(elements: Any, tested: Any, unique: bool, invert: bool) -> Array:
+def _isin_kernel(elements: Array | Number, tested: Array | Number, unique: bool, invert: bool) -> Array:
     xp = namespace(elements if hasattr(elements, "shape") else tested)
     left, right = (wide(xp.asarray(v)) for v in (elements, tested))
     return xp.asarray(xp.isin(left, right, assume_unique=unique, invert=invert))

@@ -24,6 +24,7 @@ from weft.core.types import (
     TensorType,
     channels_last,
     contiguous_format,
+    layout,
     memory_format,
     preserve_format,
 )
@@ -43,8 +44,9 @@ from weft.ops.options import (
     in_format,
     shaped_like,
 )
-from weft.ops.record import broadcast_shapes, ops
+from weft.ops.record import Op, broadcast_shapes, ops
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import DeviceLike, DType, Number, Sizes, TensorLike
 
 OPTIONS: Final = (
     "dtype: DType = None, layout: Any = None, device: Device = None, pin_memory: bool = False, "
@@ -61,11 +63,15 @@ def _size_samples(make: Maker) -> Iterator[Sample]:
 
 
 def _sized(name: str, host: ArrayFunction, doc: str) -> Any:
-    def rule(size: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
+    def rule(
+        size: Sizes, dtype: DType, layout: layout | None, device: DeviceLike, *_ignored: object
+    ) -> TensorType:
         check_layout(layout)
         return TensorType(checked_size(size, name), chosen(dtype, None, name), creation_device(device))
 
-    def kernel(size: Any, dtype: Any, _layout: Any, device: Any, *_ignored: Any) -> Array:
+    def kernel(
+        size: Sizes, dtype: DType, _layout: layout | None, device: DeviceLike, *_ignored: object
+    ) -> Array:
         make: ArrayFunction = host if device is None else getattr(device_at(device).xp, name)
         return make(checked_size(size, name), dtype=chosen(dtype, None, name).numpy)
 
@@ -81,8 +87,9 @@ ones = _sized("ones", NUMPY.ones, "A tensor of ones.")
 
 
 def _empty_rule(
-    size: Any, dtype: Any, layout: Any, device: Any, _pin: bool, _grad: bool, memory_format: Any
-) -> TensorType:
+    size: Sizes, dtype: DType, layout: layout | None, device: DeviceLike, _pin: bool, _grad: bool,
+    memory_format: memory_format | None,
+) -> TensorType:  # fmt: skip
     check_layout(layout)
     shape = checked_size(size, "empty")
     if memory_format is not None:
@@ -91,8 +98,9 @@ def _empty_rule(
 
 
 def _empty(
-    size: Any, dtype: Any, _layout: Any, device: Any, _pin: bool, _grad: bool, memory_format: Any
-) -> Array:
+    size: Sizes, dtype: DType, _layout: layout | None, device: DeviceLike, _pin: bool, _grad: bool,
+    memory_format: memory_format | None,
+) -> Array:  # fmt: skip
     kind, xp = chosen(dtype, None, "empty").numpy, device_at(device).xp
     return in_format(lambda shape: xp.empty(shape, kind), checked_size(size, "empty"), memory_format)
 
@@ -110,7 +118,9 @@ empty = create(
 )
 
 
-def _strided_rule(size: Any, stride: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
+def _strided_rule(
+    size: Sizes, stride: Sizes, dtype: DType, layout: layout | None, device: DeviceLike, *_ignored: object
+) -> TensorType:
     check_layout(layout)
     shape = checked_size(size, "empty_strided")
     if len(shape) != len(stride):
@@ -183,8 +193,9 @@ def empty_permuted(
 
 
 def _full_rule(
-    size: Any, fill_value: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any
-) -> TensorType:
+    size: Sizes, fill_value: Number, dtype: DType, layout: layout | None, device: DeviceLike,
+    *_ignored: object,
+) -> TensorType:  # fmt: skip
     check_layout(layout)
     shape = checked_size(size, "full")
     check_number(fill_value, "full", "fill_value", 2)
@@ -193,7 +204,10 @@ def _full_rule(
     return TensorType(shape, kind, creation_device(device))
 
 
-def _full(size: Any, fill_value: Any, dtype: Any, _layout: Any, device: Any, *_ignored: Any) -> Array:
+def _full(
+    size: Sizes, fill_value: Number, dtype: DType, _layout: layout | None, device: DeviceLike,
+    *_ignored: object,
+) -> Array:  # fmt: skip
     kind = chosen(dtype, scalar_dtype(fill_value), "full")
     return device_at(device).xp.full(checked_size(size, "full"), fits(fill_value, kind), kind.numpy)
 
@@ -219,12 +233,16 @@ def _eye_sizes(n: Any, m: Any) -> tuple[int, int]:
     return size_of(n), size_of(n if m is None else m)
 
 
-def _eye_rule(n: Any, m: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
+def _eye_rule(
+    n: int, m: int | None, dtype: DType, layout: layout | None, device: DeviceLike, *_ignored: object
+) -> TensorType:
     check_layout(layout)
     return TensorType(_eye_sizes(n, m), chosen(dtype, None, "eye"), creation_device(device))
 
 
-def _eye(n: Any, m: Any, dtype: Any, _layout: Any, device: Any, *_ignored: Any) -> Array:
+def _eye(
+    n: int, m: int | None, dtype: DType, _layout: layout | None, device: DeviceLike, *_ignored: object
+) -> Array:
     return device_at(device).xp.eye(*_eye_sizes(n, m), dtype=chosen(dtype, None, "eye").numpy)
 
 
@@ -236,7 +254,7 @@ eye = create(
 )  # fmt: skip
 
 
-def keep_shape(_op: Any, target: Any, value: Any, _tensors: Any) -> None:
+def keep_shape(_op: Op, target: Any, value: Any, _tensors: object) -> None:
     """Ranges leave an `out=` tensor of the right number of elements in its shape."""
     if target.array.size == value.array.size and not target.is_meta:
         value.array = value.array.reshape(target.array.shape)
@@ -297,19 +315,23 @@ def _whole(value: Any) -> Any:
     return value if isinstance(value, Symbolic) and isinstance(value, int) else int(value)
 
 
-def _short(value: Any) -> str:
+def _short(value: float) -> str:
     return f"{value:g}"
 
 
 def _arange_rule(
-    start: Any, end: Any, step: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any
-) -> TensorType:
+    start: Number | None, end: Number | None, step: Number, dtype: DType, layout: layout | None,
+    device: DeviceLike, *_ignored: object,
+) -> TensorType:  # fmt: skip
     check_layout(layout)
     steps = Steps(start, end, step, dtype)
     return TensorType((steps.count,), steps.kind, creation_device(device))
 
 
-def _arange(start: Any, end: Any, step: Any, dtype: Any, _layout: Any, device: Any, *_ignored: Any) -> Array:
+def _arange(
+    start: Number | None, end: Number | None, step: Number, dtype: DType, _layout: layout | None,
+    device: DeviceLike, *_ignored: object,
+) -> Array:  # fmt: skip
     steps, xp = Steps(start, end, step, dtype), device_at(device).xp
     if steps.kind.category == dtypes.INTEGER:
         counted = xp.arange(steps.count, dtype=np.int64)
@@ -332,7 +354,7 @@ arange = create(
 
 
 def _steps_rule(name: str) -> Callable[..., TensorType]:
-    def rule(start: Any, end: Any, steps: Any, *rest: Any) -> TensorType:
+    def rule(start: Number, end: Number, steps: int, *rest: Any) -> TensorType:
         dtype, layout, device = rest[-5:-2]
         check_layout(layout)
         if isinstance(steps, bool) or not hasattr(steps, "__index__"):
@@ -356,7 +378,7 @@ def _steps_rule(name: str) -> Callable[..., TensorType]:
     return rule
 
 
-def _steps_dtype(name: str, numbers: tuple[Any, ...], asked: Any) -> dtype:
+def _steps_dtype(name: str, numbers: tuple[Any, ...], asked: DType) -> dtype:
     kind = chosen(asked, None, name)
     if any(isinstance(v, (complex, np.complexfloating)) for v in numbers):
         inferred = dtypes.get_default_dtype().to_complex()
@@ -390,7 +412,7 @@ def _even(start: Any, end: Any, steps: int, kind: dtype) -> HostArray:
     return np.asarray(np.where(np.arange(steps) < steps // 2, first + step * up, last - step * down))
 
 
-def _linspace(start: Any, end: Any, steps: int, dtype: Any, *_ignored: Any) -> Array:
+def _linspace(start: Number, end: Number, steps: int, dtype: DType, *_ignored: object) -> Array:
     kind = _steps_dtype("linspace", (start, end), dtype)
     return _even(start, end, steps, kind).astype(kind.numpy)
 
@@ -404,7 +426,7 @@ linspace = create(
 )  # fmt: skip
 
 
-def _logspace(start: Any, end: Any, steps: int, base: float, dtype: Any, *_ignored: Any) -> Array:
+def _logspace(start: Number, end: Number, steps: int, base: float, dtype: DType, *_ignored: object) -> Array:
     kind = _steps_dtype("logspace", (start, end, base), dtype)
     wide = dtypes.complex128 if kind.is_complex else dtypes.float64
     powers = _even(start, end, steps, dtypes.int64 if kind.category == dtypes.INTEGER else wide)
@@ -437,13 +459,16 @@ def _like_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3, 4).transpose(2, 0, 1), dtype=dtypes.int64, grad=False)
 
 
-def _module(x: Array, device: Any) -> ArrayModule:
+def _module(x: Array, device: DeviceLike) -> ArrayModule:
     """The module that makes arrays beside x, unless a device is named."""
     return MODULES[type(x)] if device is None else device_at(device).xp
 
 
 def _like(name: str, make: str, doc: str, lowering: str | None = None) -> Any:
-    def kernel(x: Array, dtype: Any, _layout: Any, device: Any, _pin: bool, _grad: bool, form: Any) -> Array:
+    def kernel(
+        x: Array, dtype: DType, _layout: layout | None, device: DeviceLike, _pin: bool, _grad: bool,
+        form: memory_format | None,
+    ) -> Array:  # fmt: skip
         maker = getattr(_module(x, device), make)
         return shaped_like(maker, x, chosen(dtype, BY_NUMPY[x.dtype], name), form)
 
@@ -458,14 +483,16 @@ ones_like = _like("ones_like", "ones", "Ones in the shape of another tensor.", l
 empty_like = _like("empty_like", "empty", "An uninitialised tensor in the shape of another.")
 
 
-def _full_like_rule(x: TensorType, fill_value: Any, *options: Any) -> TensorType:
+def _full_like_rule(x: TensorType, fill_value: Number, *options: Any) -> TensorType:
     check_number(fill_value, "full_like", "fill_value", 2)
     result = _like_rule(x, "full_like", options)
     fits(fill_value, result.dtype)
     return result
 
 
-def _full_like(x: Array, fill_value: Any, dtype: Any, _layout: Any, device: Any, *rest: Any) -> Array:
+def _full_like(
+    x: Array, fill_value: Number, dtype: DType, _layout: layout | None, device: DeviceLike, *rest: Any
+) -> Array:
     kind = chosen(dtype, BY_NUMPY[x.dtype], "full_like")
     return shaped_like(_module(x, device).full, x, kind, rest[-1], fits(fill_value, kind))
 
@@ -485,12 +512,16 @@ def _new_samples(make: Maker) -> Iterator[Sample]:
 
 
 def _new(name: str, make: str, doc: str, lowering: str | None = None) -> Any:
-    def rule(x: TensorType, size: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
+    def rule(
+        x: TensorType, size: Sizes, dtype: DType, layout: layout | None, device: DeviceLike, *_ignored: object
+    ) -> TensorType:
         check_layout(layout)
         where = x.device if device is None else creation_device(device)
         return TensorType(checked_size(size, name), chosen(dtype, x.dtype, name), where)
 
-    def kernel(x: Array, size: Any, dtype: Any, _layout: Any, device: Any, *_ignored: Any) -> Array:
+    def kernel(
+        x: Array, size: Sizes, dtype: DType, _layout: layout | None, device: DeviceLike, *_ignored: object
+    ) -> Array:
         maker: ArrayFunction = getattr(_module(x, device), make)
         return maker(checked_size(size, name), dtype=chosen(dtype, BY_NUMPY[x.dtype], name).numpy)
 
@@ -513,8 +544,9 @@ new_empty = _new("new_empty", "empty", "An uninitialised tensor of the tensor's 
 
 
 def _new_full_rule(
-    x: TensorType, size: Any, fill_value: Any, dtype: Any, layout: Any, device: Any, *_i: Any
-) -> TensorType:
+    x: TensorType, size: Sizes, fill_value: Number, dtype: DType, layout: layout | None, device: DeviceLike,
+    *_i: object,
+) -> TensorType:  # fmt: skip
     check_layout(layout)
     shape = checked_size(size, "new_full")
     check_number(fill_value, "new_full", "fill_value", 2)
@@ -524,8 +556,9 @@ def _new_full_rule(
 
 
 def _new_full(
-    x: Array, size: Any, fill_value: Any, dtype: Any, _layout: Any, device: Any, *_ignored: Any
-) -> Array:
+    x: Array, size: Sizes, fill_value: Number, dtype: DType, _layout: layout | None, device: DeviceLike,
+    *_ignored: object,
+) -> Array:  # fmt: skip
     kind = chosen(dtype, BY_NUMPY[x.dtype], "new_full")
     return _module(x, device).full(checked_size(size, "new_full"), fits(fill_value, kind), kind.numpy)
 
@@ -540,8 +573,9 @@ new_full = create(
 
 
 def _new_strided_rule(
-    x: TensorType, size: Any, stride: Any, dtype: Any, layout: Any, device: Any, *rest: Any
-) -> TensorType:
+    x: TensorType, size: Sizes, stride: Sizes, dtype: DType, layout: layout | None, device: DeviceLike,
+    *rest: Any,
+) -> TensorType:  # fmt: skip
     kind = chosen(dtype, x.dtype, "new_empty_strided")
     return _strided_rule(size, stride, kind, layout, x.device if device is None else device, *rest)
 
@@ -558,7 +592,7 @@ new_empty_strided = create(
 
 
 # -- filling and copying -------------------------------------------------------------------------------------
-def _fill_rule(x: TensorType, value: Any) -> TensorType:
+def _fill_rule(x: TensorType, value: TensorType | Number) -> TensorType:
     if isinstance(value, TensorType):
         if value.ndim:
             raise RuntimeError(
@@ -569,7 +603,7 @@ def _fill_rule(x: TensorType, value: Any) -> TensorType:
     return x
 
 
-def _fill(x: Array, value: Any) -> Array:
+def _fill(x: Array, value: Array | Number) -> Array:
     xp = namespace(x)
     kind = BY_NUMPY[x.dtype]
     if is_array(value):
@@ -626,7 +660,7 @@ def copy_format(x: Array, kind: dtype, form: memory_format | None) -> Array:
     return out
 
 
-def _copy_rule(x: TensorType, dtype: Any, form: Any) -> TensorType:
+def _copy_rule(x: TensorType, dtype: dtype, form: memory_format | None) -> TensorType:
     if form is not None and form is not preserve_format:
         check_format(form, x.ndim)
     return TensorType(x.shape, dtype, x.device)
@@ -693,7 +727,7 @@ def contiguous(x: Any, form: Any) -> Any:
     form = contiguous_format if form is None else form
     if isinstance(x, TensorType):
         return _copy_rule(x, x.dtype, form)
-    array = getattr(x, "array", x)
+    array: Any = getattr(x, "array", x)
     if form is contiguous_format and type(array) in DEVICES and array.flags.c_contiguous:
         return x
     if not hasattr(array, "strides"):  # a value of an interpreter, which has no memory of its own

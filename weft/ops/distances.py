@@ -7,7 +7,7 @@ instead of a tensor of all differences.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.core.arrays import Array, namespace
@@ -18,6 +18,7 @@ from weft.ops.batching import leading
 from weft.ops.families import HIDDEN, composite, contract, index
 from weft.ops.record import Op, broadcast_shapes, joint, ops, type_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import TensorLike
 
 BLOCK = 1 << 22  # differences held at a time
 
@@ -41,7 +42,9 @@ def _euclid_rule(x: TensorType, y: TensorType) -> TensorType:
     return TensorType((*lead, x.shape[-2], y.shape[-2]), x.dtype, x.device)
 
 
-def _euclid_vjp(needs: Any, g: Any, out: Any, x: Any, y: Any) -> list[Any]:
+def _euclid_vjp(
+    needs: Sequence[bool], g: TensorLike, out: TensorLike, x: TensorLike, y: TensorLike
+) -> list[Any]:
     """Towards each point from all others, by their distance; nothing where points coincide."""
     apart = ops.gt(out, 0)
     share = ops.where(apart, ops.div(g, ops.where(apart, out, 1.0)), 0.0)
@@ -63,7 +66,7 @@ cdist_euclidean: Op = contract(
 )  # fmt: skip
 
 
-def _lengths(gaps: Any, p: float) -> Any:
+def _lengths(gaps: TensorLike, p: float) -> Any:
     """The p-norms of the last dimension. How many elements differ is level wherever it can be told: the
     gradient of that is zero, and not absent.
     """
@@ -89,7 +92,7 @@ MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot
     "compute_mode: str = 'use_mm_for_euclid_dist_if_necessary'",
     method=False, samples=_cdist_samples,
 )  # fmt: skip
-def cdist(x1: Any, x2: Any, p: float, compute_mode: str) -> Any:
+def cdist(x1: TensorLike, x2: TensorLike, p: float, compute_mode: str) -> Any:
     """The distances between all rows of `x1` and all rows of `x2`, in the p-norm."""
     if compute_mode not in MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
@@ -145,7 +148,7 @@ def _pdist_samples(make: Maker) -> Iterator[Sample]:
 @composite(
     "input: Tensor, p: float = 2.0", method=False, aliases=("nn.functional.pdist",), samples=_pdist_samples
 )
-def pdist(input: Any, p: float) -> Any:
+def pdist(input: TensorLike, p: float) -> Any:
     """The distances between all pairs of rows, in the p-norm, as one vector."""
     kind = type_of(input)
     if kind.ndim != 2:
@@ -169,7 +172,7 @@ def _dist_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite("input: Tensor, other: Tensor, p: float = 2", samples=_dist_samples, amp="float32")
-def dist(input: Any, other: Any, p: float) -> Any:
+def dist(input: TensorLike, other: TensorLike, p: float) -> Any:
     """The p-norm of the difference of two tensors."""
     return ops.norm(ops.sub(input, other), p)
 
@@ -184,7 +187,7 @@ def _renorm_samples(make: Maker) -> Iterator[Sample]:
     "input: Tensor, p: float, dim: int, maxnorm: float", inplace=True, out=True, amp="float32",
     samples=_renorm_samples,
 )  # fmt: skip
-def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+def renorm(input: TensorLike, p: float, dim: int, maxnorm: float) -> Any:
     """Slices along a dimension, those of a greater p-norm than `maxnorm` scaled down to it."""
     kind = type_of(input)
     if p <= 0:

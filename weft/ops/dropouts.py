@@ -11,12 +11,14 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from weft.core.generator import Generator
 from weft.core.types import TensorType
 from weft.core.warn import warn
 from weft.ops.families import composite
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import no_grad
+from weft.ops.values import TensorLike
 
 ALPHA = 1.7580993408473766  # where SELU saturates, negated
 USER = "input: Tensor, p: float = 0.5, training: bool = {}, inplace: bool = False"
@@ -44,7 +46,7 @@ def _noise_shape(shape: tuple[int, ...], feature: bool) -> tuple[int, ...]:
     return (*shape[:2], *(1,) * (len(shape) - 2))
 
 
-def _kept(x: Any, p: float, feature: bool) -> Any:
+def _kept(x: TensorLike, p: float, feature: bool) -> Any:
     """Ones where something is kept, zeros where it is dropped."""
     shape = _noise_shape(type_of(x).shape, feature)
     return no_grad(lambda: ops.bernoulli(ops.new_empty(x, shape) if feature else x, 1 - p))
@@ -78,7 +80,7 @@ def _samples(make: Maker) -> Iterator[Sample]:
 def _plain(name: str, feature: bool, alpha: bool) -> Op:
     """The form without defaults, which PyTorch keeps beside the one in `nn.functional`."""
 
-    def body(x: Any, p: float, train: bool) -> Any:
+    def body(x: TensorLike, p: float, train: bool) -> Any:
         _check(p, RuntimeError)
         return _drop(x, p, train, False, feature, alpha)
 
@@ -91,7 +93,7 @@ feature_alpha_dropout = _plain("feature_alpha_dropout", True, True)
 
 
 def _user(name: str, feature: bool) -> Op:
-    def body(x: Any, p: float, training: bool, inplace: bool) -> Any:
+    def body(x: TensorLike, p: float, training: bool, inplace: bool) -> Any:
         _check(p, ValueError)
         return _drop(x, p, training, inplace, feature, True)
 
@@ -103,7 +105,7 @@ _user("feature_alpha_dropout", True)
 
 
 # -- channels ------------------------------------------------------------------------------------------------
-def _channels(x: Any, p: float, training: bool, inplace: bool, batched: bool) -> Any:
+def _channels(x: TensorLike, p: float, training: bool, inplace: bool, batched: bool) -> Any:
     """Drops channels; an example without a batch gets one meanwhile."""
     if batched:
         return _drop(x, p, training, inplace, True, False)
@@ -129,7 +131,7 @@ def _line_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(USER.format(True), namespace="nn.functional", samples=_line_samples)
-def dropout1d(x: Any, p: float, training: bool, inplace: bool) -> Any:
+def dropout1d(x: TensorLike, p: float, training: bool, inplace: bool) -> Any:
     """Drops whole channels of `(N, C, L)` or `(C, L)` while training, and scales the others up."""
     _check(p, ValueError)
     rank = len(type_of(x).shape)
@@ -155,7 +157,7 @@ def _plane_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(USER.format(True), namespace="nn.functional", samples=_plane_samples)
-def dropout2d(x: Any, p: float, training: bool, inplace: bool) -> Any:
+def dropout2d(x: TensorLike, p: float, training: bool, inplace: bool) -> Any:
     """Drops whole channels of `(N, C, H, W)` while training, and scales the others up."""
     _check(p, ValueError)
     rank = len(type_of(x).shape)
@@ -177,7 +179,7 @@ def _volume_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(USER.format(True), namespace="nn.functional", samples=_volume_samples)
-def dropout3d(x: Any, p: float, training: bool, inplace: bool) -> Any:
+def dropout3d(x: TensorLike, p: float, training: bool, inplace: bool) -> Any:
     """Drops whole channels of `(N, C, D, H, W)` or `(C, D, H, W)` while training, scales the others up."""
     _check(p, ValueError)
     rank = len(type_of(x).shape)
@@ -212,7 +214,7 @@ def _slope_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(f"{RRELU}, inplace: bool = False", namespace="nn.functional", samples=_slope_samples)
-def rrelu(x: Any, lower: float, upper: float, training: bool, inplace: bool) -> Any:
+def rrelu(x: TensorLike, lower: float, upper: float, training: bool, inplace: bool) -> Any:
     """Leaky ReLU whose slope is drawn between `lower` and `upper` while training."""
     return _randomised(x, lower, upper, training, inplace)
 
@@ -224,6 +226,6 @@ def rrelu(x: Any, lower: float, upper: float, training: bool, inplace: bool) -> 
     inplace=True,
     samples=_slope_samples,
 )
-def _rrelu(x: Any, lower: float, upper: float, training: bool, generator: Any) -> Any:
+def _rrelu(x: TensorLike, lower: float, upper: float, training: bool, generator: Generator | None) -> Any:
     """Leaky ReLU whose slope is drawn between `lower` and `upper` while training."""
     return _randomised(x, lower, upper, training, False)

@@ -24,6 +24,7 @@ from weft.ops.contract import _pairs, multiply, reduced, unsupported
 from weft.ops.families import composite, contract, reduce
 from weft.ops.record import Op, broadcast_shapes, common_device, ops, type_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import MaybeTensor, TensorLike
 
 Labels = tuple[int, ...]
 ELLIPSIS_BASE = 100  # labels from here on name the dimensions an ellipsis stands for, the last one first
@@ -171,11 +172,11 @@ def _output(inputs: list[Labels], output: tuple[Labels, int | None] | None) -> L
 
 
 # -- one step at a time --------------------------------------------------------------------------------------
-def _shape(value: Any) -> tuple[int, ...]:
+def _shape(value: TensorLike) -> tuple[int, ...]:
     return tuple(value.shape)
 
 
-def _diagonals(value: Any, labels: Labels, number: int) -> tuple[Any, Labels]:
+def _diagonals(value: TensorLike, labels: Labels, number: int) -> tuple[Any, Labels]:
     """A label that one operand has twice means its diagonal."""
     while len(set(labels)) < len(labels):
         second = next(i for i, x in enumerate(labels) if x in labels[:i])
@@ -208,7 +209,7 @@ def _check_sizes(values: list[Any], inputs: list[Labels]) -> None:
             seen[label] = size if known == 1 else known
 
 
-def _without(value: Any, labels: Labels, gone: Any, *, squeeze: bool) -> tuple[Any, Labels]:
+def _without(value: TensorLike, labels: Labels, gone: Any, *, squeeze: bool) -> tuple[Any, Labels]:
     """Sums (or squeezes) the dimensions whose label is in `gone`."""
     axes = tuple(i for i, x in enumerate(labels) if x in gone)
     if not axes:
@@ -220,13 +221,13 @@ def _without(value: Any, labels: Labels, gone: Any, *, squeeze: bool) -> tuple[A
     return ops.sum(value, axes, dtype=kind if kind.category == dtypes.INTEGER else None), kept
 
 
-def _arranged(value: Any, labels: Labels, order: Labels) -> Any:
+def _arranged(value: TensorLike, labels: Labels, order: Labels) -> Any:
     """Permutes to `order` (all of whose labels it has)."""
     axes = tuple(labels.index(x) for x in order)
     return value if axes == tuple(range(len(axes))) else ops.permute(value, axes)
 
 
-def _grouped(value: Any, labels: Labels, groups: tuple[Labels, ...], *, batch: int) -> Any:
+def _grouped(value: TensorLike, labels: Labels, groups: tuple[Labels, ...], *, batch: int) -> Any:
     """Permutes to the groups in order; each but the first `batch` dimensions becomes one dimension."""
     flat: Labels = tuple(x for group in groups for x in group)
     value = _arranged(value, labels, flat)
@@ -239,7 +240,9 @@ def _grouped(value: Any, labels: Labels, groups: tuple[Labels, ...], *, batch: i
     return value if shape == sizes else ops.reshape(value, shape)
 
 
-def _pair(x: Any, left: Labels, y: Any, right: Labels, keep: frozenset[int]) -> tuple[Any, Labels]:
+def _pair(
+    x: TensorLike, left: Labels, y: TensorLike, right: Labels, keep: frozenset[int]
+) -> tuple[Any, Labels]:
     """Two operands become one; labels outside `keep` are summed."""
     sizes = dict(zip(left, _shape(x), strict=True))
     others = dict(zip(right, _shape(y), strict=True))
@@ -342,7 +345,7 @@ def _unless_trivial(axes: tuple[int, ...]) -> tuple[int, ...] | None:
     return None if axes == tuple(range(len(axes))) else axes
 
 
-def _run_plan(plan: tuple[Move, Move, Move], x: Any, y: Any) -> Any:
+def _run_plan(plan: tuple[Move, Move, Move], x: TensorLike, y: TensorLike) -> Any:
     values = []
     for value, (axes, shape) in ((x, plan[0]), (y, plan[1])):
         value = value if axes is None else ops.permute(value, axes)
@@ -412,7 +415,9 @@ def einsum(equation: Any, operands: Sequence[Any]) -> Any:
 
 
 # -- products by dimension -----------------------------------------------------------------------------------
-def _contracted_dims(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
+def _contracted_dims(
+    a: TensorLike, b: TensorLike, dims: int | Sequence[Sequence[int]]
+) -> tuple[list[int], list[int]]:
     if hasattr(dims, "tolist"):
         dims = dims.tolist()
     if isinstance(dims, int):
@@ -446,7 +451,7 @@ def _tensordot_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite("a: Tensor, b: Tensor, dims: Any = 2", method=False, out="exact", samples=_tensordot_samples)
-def tensordot(a: Any, b: Any, dims: Any) -> Any:
+def tensordot(a: TensorLike, b: TensorLike, dims: Any) -> Any:
     """Sums products over pairs of dimensions: the last `dims` of a with the first of b, or two lists of
     dimensions.
     """
@@ -484,7 +489,7 @@ def tensordot(a: Any, b: Any, dims: Any) -> Any:
     "input: Tensor, other: Tensor", out="exact",
     samples=_pairs(((2, 3), (4, 3)), ((3,), (3,)), ((), (2, 3)), ((2, 2, 3), (3,)), ((0, 3), (2, 3))),
 )  # fmt: skip
-def inner(input: Any, other: Any) -> Any:
+def inner(input: TensorLike, other: TensorLike) -> Any:
     """The sum of products over both operands' last dimension."""
     first, second = _shape(input), _shape(other)
     if not first or not second:
@@ -514,7 +519,7 @@ def outer(input: Any, vec2: Any) -> Any:
     "input: Tensor, other: Tensor", out=True,
     samples=_pairs(((2, 3), (3, 2)), ((2,), (3,)), ((2,), (2, 1, 2)), ((), (2,)), ((0, 2), (2, 2))),
 )  # fmt: skip
-def kron(input: Any, other: Any) -> Any:
+def kron(input: TensorLike, other: TensorLike) -> Any:
     """The Kronecker product: each element of `input` times all of `other`, as one block."""
     first, second = _shape(input), _shape(other)
     rank = max(len(first), len(second))
@@ -630,7 +635,7 @@ linalg_cross: Op = contract(
 
 
 @composite("input: Tensor, other: Tensor, dim: Any = None", out="exact", samples=_cross_samples)
-def cross(input: Any, other: Any, dim: int | None) -> Any:
+def cross(input: TensorLike, other: TensorLike, dim: int | None) -> Any:
     """The cross product of three-dimensional vectors along `dim` (the first dimension of size 3 if none is
     given).
     """
@@ -653,7 +658,7 @@ def cross(input: Any, other: Any, dim: int | None) -> Any:
 
 
 # -- bilinear ------------------------------------------------------------------------------------------------
-def _check_bilinear(first: Any, second: Any, weight: Any, bias: Any) -> None:
+def _check_bilinear(first: TensorLike, second: TensorLike, weight: TensorLike, bias: MaybeTensor) -> None:
     x, y, w = _shape(first), _shape(second), _shape(weight)
     if len(x) != len(y):
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {len(x)} and {len(y)}")
@@ -686,7 +691,7 @@ def _bilinear_samples(make: Maker) -> Iterator[Sample]:
     "input1: Tensor, input2: Tensor, weight: Tensor, bias: MaybeTensor = None", namespace="nn.functional",
     amp="widest", samples=_bilinear_samples,
 )  # fmt: skip
-def bilinear(input1: Any, input2: Any, weight: Any, bias: Any) -> Any:
+def bilinear(input1: TensorLike, input2: TensorLike, weight: TensorLike, bias: MaybeTensor) -> Any:
     """`input1 @ weight[o] @ input2` for each output o, plus the bias."""
     _check_bilinear(input1, input2, weight, bias)
     lead, (outputs, rows, columns) = _shape(input1)[:-1], _shape(weight)

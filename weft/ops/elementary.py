@@ -36,11 +36,13 @@ from weft.ops.arithmetic import (
     without_gradient,
     zeros,
 )
+from weft.ops.facts import Rule
 from weft.ops.families import composite, float_result, pointwise, promote
 from weft.ops.kernels import elementwise
 from weft.ops.node_names import not_implemented
 from weft.ops.record import Op, Promotion, ops, type_of
 from weft.ops.samples import Maker, Sample, binary_samples
+from weft.ops.values import BodyBuilder, Element, TensorLike
 
 # -- exponentials and logarithms -----------------------------------------------------------------------------
 exp = pointwise("exp", np.exp, float_result, emit=lambda b, x: b.exp(x), vjp=lambda g, out: mul(g, out))
@@ -105,7 +107,7 @@ logaddexp = pointwise(
 )
 
 
-def _emit_logaddexp2(b: Any, x: Any, y: Any) -> Any:
+def _emit_logaddexp2(b: BodyBuilder, x: Element, y: Element) -> Any:
     """Where x and y are equal (infinities, too) their difference is not asked for."""
     apart = b.sub(x, y)
     less = b.log1p(b.exp2(b.neg(b.abs(apart))))
@@ -165,7 +167,7 @@ hypot = pointwise(
 
 
 # -- trigonometry --------------------------------------------------------------------------------------------
-def _one_minus_square(x: Any) -> Any:
+def _one_minus_square(x: TensorLike) -> Any:
     return rsub(mul(x, x), 1)
 
 
@@ -211,7 +213,7 @@ atan = pointwise(
 )
 
 
-def _over_square(g: Any, part: Any, x: Any, y: Any) -> Any:
+def _over_square(g: TensorLike, part: TensorLike, x: TensorLike, y: TensorLike) -> Any:
     """g times part / (x² + y²), and 0 at the origin, as in PyTorch."""
     size = add(mul(x, x), mul(y, y))
     return mul(g, mul(part, ops.where(ops.eq(size, 0), 0, reciprocal(size))))
@@ -316,12 +318,12 @@ def _sinc(x: Array) -> Array:
     return out
 
 
-def _emit_sinc(b: Any, x: Any) -> Any:
+def _emit_sinc(b: BodyBuilder, x: Element) -> Any:
     y = b.mul(x, b.like(pi, x))
     return b.select(b.eq(y, b.like(0, y)), b.like(1, y), b.div(b.sin(y), y))
 
 
-def _sinc_gradient(g: Any, x: Any) -> Any:
+def _sinc_gradient(g: TensorLike, x: TensorLike) -> Any:
     turned = mul(x, pi)
     bottom = mul(mul(x, x), pi)
     slope = div(sub(mul(turned, cos(turned)), sin(turned)), bottom)
@@ -352,7 +354,7 @@ def _between(make: Maker) -> Iterator[Sample]:
     yield Sample(steps.T)
 
 
-def _rounding(name: str, kernel: Any, **facts: Any) -> Op:
+def _rounding(name: str, kernel: Rule, **facts: Any) -> Op:
     """Integers stay as they are; complex values and bools are refused."""
     plain = refusing(promote, COMPLEX, f"{name} is not supported for complex inputs")
     return pointwise(
@@ -385,7 +387,7 @@ def _round(x: Array, decimals: int) -> Array:
     return back(xp.rint(shift(x, scale)), scale, out=...)
 
 
-def _emit_round(b: Any, x: Any, decimals: int) -> Any:
+def _emit_round(b: BodyBuilder, x: Element, decimals: int) -> Any:
     if decimals == 0:
         return b.rint(x)
     if not bodies.is_float(x):
@@ -485,7 +487,7 @@ conj_physical: Op = pointwise(
 
 
 @composite("input: Tensor", samples=_complex_parts, method=True)
-def conj(x: Any) -> Any:
+def conj(x: TensorLike) -> Any:
     """The complex conjugate; a real tensor itself."""
     return conj_physical(x) if type_of(x).dtype.is_complex else x
 
@@ -498,7 +500,7 @@ def _angle(x: Array) -> Array:
     return xp.add(out, xp.multiply(x, 0, where=xp.isnan(x), out=xp.zeros_like(x)), out=...)
 
 
-def _emit_angle(b: Any, x: Any) -> Any:
+def _emit_angle(b: BodyBuilder, x: Element) -> Any:
     zero = b.like(0, x)
     turned = b.select(b.lt(x, zero), b.like(pi, x), zero)
     return b.add(turned, b.select(b.isnan(x), b.mul(x, zero), zero))
@@ -514,7 +516,7 @@ def _angle_samples(make: Maker) -> Iterator[Sample]:
     yield from _between(make) if not make.kind.is_complex else [Sample(make(2, 3, low=0.3)), Sample(make())]
 
 
-def _angle_gradient(g: Any, x: Any) -> Any:
+def _angle_gradient(g: TensorLike, x: TensorLike) -> Any:
     """Across the direction, over the size: i x / |x|²."""
     if not kind_of(x).is_complex:
         return zeros(g)

@@ -15,7 +15,7 @@ from weft.core.arrays import Array, namespace
 from weft.core.device import creation_device
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import int32, int64
-from weft.core.types import TensorType
+from weft.core.types import TensorType, layout
 from weft.ops.create import OPTIONS
 from weft.ops.facts import Placing
 from weft.ops.families import composite, create, index
@@ -24,6 +24,7 @@ from weft.ops.options import check_layout, chosen
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.scatter import reduce_at
+from weft.ops.values import DeviceLike, DType, TensorLike
 
 
 # -- put -----------------------------------------------------------------------------------------------------
@@ -65,7 +66,7 @@ def _put_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3), make.ints(0, high=3), make(0))
 
 
-def _put_source(g: Any, _out: Any, _x: Any, places: Any, _source: Any) -> Any:
+def _put_source(g: TensorLike, _out: object, _x: object, places: TensorLike, _source: TensorType) -> Any:
     return ops.reshape(ops.take(g, places), tuple(_source.shape))
 
 
@@ -124,7 +125,9 @@ def _check_rows(x: TensorType, dim: int, places: TensorType, source: TensorType,
     "input: Tensor, dim: Dim, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True",
     inplace=True, out=True, samples=_rows_samples,
 )  # fmt: skip
-def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool) -> Any:
+def index_reduce(
+    input: TensorLike, dim: int, index: TensorLike, source: TensorLike, reduce: str, include_self: bool
+) -> Any:
     """Rows of `source` folded into the rows of `input` at these indices."""
     kind, rows = type_of(input), type_of(source)
     _check_rows(kind, dim, type_of(index), rows, reduce)
@@ -157,7 +160,7 @@ within_rows: Op = index(
 def _triangle(name: str, part: str, lower: bool) -> None:
     """Defines `tril_indices` or `triu_indices`."""
 
-    def kernel(row: int, col: int, offset: int, dtype: Any, *_ignored: Any) -> Array:
+    def kernel(row: int, col: int, offset: int, dtype: DType, *_ignored: object) -> Array:
         places = getattr(np, part)(row, offset, col)
         return np.stack(places).astype(chosen(dtype, int64, name).numpy)
 
@@ -166,7 +169,9 @@ def _triangle(name: str, part: str, lower: bool) -> None:
             return sum(min(max(i + offset + 1, 0), col) for i in range(row))
         return sum(col - min(max(i + offset, 0), col) for i in range(row))
 
-    def rule(row: int, col: int, offset: int, dtype: Any, layout: Any, device: Any, *_ig: Any) -> TensorType:
+    def rule(
+        row: int, col: int, offset: int, dtype: DType, layout: layout | None, device: DeviceLike, *_ig: object
+    ) -> TensorType:
         for word, value in (("row", row), ("col", col)):
             if value < 0:
                 raise RuntimeError(f"{word} must be non-negative, got{value}")

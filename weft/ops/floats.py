@@ -6,7 +6,7 @@ the representation, so halves are handled in their own format, not in float32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from weft.ops.record import (
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample, binary_samples
 from weft.ops.special import from_scipy
+from weft.ops.values import MaybeTensor, TensorLike
 
 FREXP = result("frexp", "mantissa", "exponent")
 
@@ -54,7 +55,7 @@ def _frexp_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]
     return unchanged(op, size, args, dims)[0], (0, 0)
 
 
-def _frexp_vjp(g: Any, out: Any, _x: Any) -> Any:
+def _frexp_vjp(g: Sequence[MaybeTensor], out: Sequence[TensorLike], _x: TensorType) -> Any:
     return ops.div(g[0], ops.exp2(ops._to_copy(out[1], _x.dtype)))
 
 
@@ -95,7 +96,7 @@ _ldexp = pointwise(
 
 
 @composite("input: Tensor, other: Tensor", inplace=True, out=True, samples=_ldexp_samples)
-def ldexp(input: Any, other: Any) -> Any:
+def ldexp(input: TensorLike, other: TensorLike) -> Any:
     """The first times two to the power of the second."""
     kind, power = type_of(input).dtype, type_of(other).dtype
     if kind.is_floating_point and power.category < dtypes.FLOAT:
@@ -140,14 +141,14 @@ nextafter = pointwise(
 
 
 # -- incomplete gamma ----------------------------------------------------------------------------------------
-def _gamma_slope(g: Any, a: Any, x: Any) -> Any:
+def _gamma_slope(g: TensorLike, a: TensorLike, x: TensorLike) -> Any:
     """The gradient of the upper limit: x^(a-1) e^-x / gamma(a)."""
     power = ops.sub(ops.mul(ops.sub(a, 1), ops.log(x)), ops.add(x, ops.lgamma(a)))
     return ops.mul(g, ops.exp(power))
 
 
 def _no_order(name: str) -> Any:
-    def rule(g: Any, _out: Any) -> Any:
+    def rule(g: TensorLike, _out: object) -> Any:
         no_derivative(f"the derivative for '{name}: input' is not implemented.", NotImplementedError)
 
     return rule
@@ -161,7 +162,7 @@ def _gamma_samples(make: Maker) -> Iterator[Sample]:
 def _incomplete(name: str, loop: str, sign: int) -> Op:
     scipy_loop = from_scipy(loop)
 
-    def slope(g: Any, _out: Any, a: Any, x: Any) -> Any:
+    def slope(g: TensorLike, _out: object, a: TensorLike, x: TensorLike) -> Any:
         found = _gamma_slope(g, a, x)
         return found if sign > 0 else ops.neg(found)
 

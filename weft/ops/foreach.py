@@ -12,6 +12,7 @@ from typing import Any
 
 from weft.ops.families import composite
 from weft.ops.record import Op, ops, type_of
+from weft.ops.values import DType, TensorLike
 
 UNARY = (
     "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac",
@@ -36,7 +37,7 @@ def check_lengths(tensors: Sequence[Any], other: Sequence[Any]) -> None:
         )
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     return isinstance(value, (bool, int, float, complex))
 
 
@@ -82,7 +83,8 @@ def scales(tensors: Sequence[Any], value: Any) -> Sequence[Any]:
                 f"Expected length of scalars to match input of length {len(tensors)} "
                 f"but got {kind.shape[0]} instead."
             )
-        return value.tolist()  # type: ignore[no-any-return]
+        listed: list[Any] = value.tolist()
+        return listed
     return (value,) * len(tensors)
 
 
@@ -169,7 +171,7 @@ _define("_foreach_pow", "self: Any, exponent: Any", _foreach_pow)
 _pair("pow", "self: Tensors, exponent: Any", _each_power, plain=False)
 
 
-def _foreach_copy_(tensors: Any, sources: Any, non_blocking: bool) -> Any:
+def _foreach_copy_(tensors: Sequence[Any], sources: Sequence[TensorLike], non_blocking: bool) -> Any:
     check_list(tensors)
     check_lengths(tensors, sources)
     for tensor, source in zip(tensors, sources, strict=True):
@@ -207,12 +209,12 @@ _pair("lerp", "self: Tensors, tensors1: Tensors, weight: Any = None, *, weights:
 
 
 # -- folds -------------------------------------------------------------------------------------------------
-def _foreach_norm(tensors: Any, ord: Any, dtype: Any) -> Any:
+def _foreach_norm(tensors: Sequence[TensorLike], ord: Any, dtype: DType) -> Any:
     check_list(tensors)
     return tuple(ops.norm(tensor, ord, dtype=dtype) for tensor in tensors)
 
 
-def _foreach_max(tensors: Any) -> Any:
+def _foreach_max(tensors: Sequence[TensorLike]) -> Any:
     check_list(tensors)
     if any(not type_of(tensor).numel() for tensor in tensors):
         raise RuntimeError(

@@ -18,13 +18,14 @@ from weft.core import dtypes
 from weft.core.arrays import Array, HostArray, namespace
 from weft.core.device import creation_device
 from weft.core.dims import wrap_dim
-from weft.core.types import TensorType
+from weft.core.types import TensorType, layout
 from weft.ops.batching import to_front
 from weft.ops.create import OPTIONS
 from weft.ops.families import HIDDEN, composite, contract, create
 from weft.ops.options import check_layout, chosen
 from weft.ops.record import Op, ops, type_of
-from weft.ops.samples import Maker, Sample
+from weft.ops.samples import Maker, Sample, Samples
+from weft.ops.values import DeviceLike, Dims, DType, Sizes, TensorLike
 
 
 # -- records -------------------------------------------------------------------------------------------------
@@ -33,7 +34,7 @@ def _check(x: TensorType) -> None:
         raise RuntimeError(f"Unsupported dtype {x.dtype.scalar_name}")
 
 
-def _c2c_rule(x: TensorType, dims: Any, scale: float, forward: bool) -> TensorType:
+def _c2c_rule(x: TensorType, dims: Sizes, scale: float, forward: bool) -> TensorType:
     _check(x)
     if not x.dtype.is_complex:
         raise RuntimeError(f"a transform of {x.dtype.scalar_name} elements: they must be complex")
@@ -48,7 +49,7 @@ def _scaled(out: Array, scale: float) -> Array:
     )
 
 
-def _c2c_kernel(x: Array, dims: Any, scale: float, forward: bool) -> Array:
+def _c2c_kernel(x: Array, dims: Sizes, scale: float, forward: bool) -> Array:
     xp = namespace(x)
     if not dims or not x.size:
         return _scaled(x.copy(), scale)
@@ -57,7 +58,7 @@ def _c2c_kernel(x: Array, dims: Any, scale: float, forward: bool) -> Array:
     return _scaled(xp.fft.ifftn(x, axes=dims, norm="forward"), scale)
 
 
-def _r2c_rule(x: TensorType, dims: Any, scale: float) -> TensorType:
+def _r2c_rule(x: TensorType, dims: Sizes, scale: float) -> TensorType:
     _check(x)
     if not x.dtype.is_floating_point:
         raise RuntimeError(f"a real transform of {x.dtype.scalar_name} elements: they must be real")
@@ -66,18 +67,18 @@ def _r2c_rule(x: TensorType, dims: Any, scale: float) -> TensorType:
     return TensorType(shape, x.dtype.to_complex(), x.device)
 
 
-def _r2c_kernel(x: Array, dims: Any, scale: float) -> Array:
+def _r2c_kernel(x: Array, dims: Sizes, scale: float) -> Array:
     return _scaled(namespace(x).fft.rfftn(x, axes=dims), scale)
 
 
-def _c2r_rule(x: TensorType, dims: Any, scale: float, last: int) -> TensorType:
+def _c2r_rule(x: TensorType, dims: Sizes, scale: float, last: int) -> TensorType:
     _c2c_rule(x, dims, scale, False)
     shape = list(x.shape)
     shape[dims[-1]] = last
     return TensorType(shape, x.dtype.to_real(), x.device)
 
 
-def _c2r_kernel(x: Array, dims: Any, scale: float, last: int) -> Array:
+def _c2r_kernel(x: Array, dims: Sizes, scale: float, last: int) -> Array:
     sizes = [*(x.shape[d] for d in dims[:-1]), last]
     return _scaled(namespace(x).fft.irfftn(x, sizes, dims, norm="forward"), scale)
 
@@ -86,7 +87,7 @@ def _shifted(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) ->
     return op(to_front(args[0], dims[0]), tuple(d + 1 for d in args[1]), *args[2:]), 0
 
 
-def _r2c_vjp(g: Any, _out: Any, _x: Any, dims: Any, scale: float) -> Any:
+def _r2c_vjp(g: TensorLike, _out: object, _x: TensorType, dims: Sizes, scale: float) -> Any:
     """The frequencies that were left out are zero in the gradient."""
     last = dims[-1]
     missing = _x.shape[last] - g.shape[last]
@@ -94,7 +95,7 @@ def _r2c_vjp(g: Any, _out: Any, _x: Any, dims: Any, scale: float) -> Any:
     return ops.real(c2c(ops.constant_pad_nd(g, pads, 0), dims, scale, False))
 
 
-def _c2r_vjp(g: Any, _out: Any, _x: Any, dims: Any, scale: float, last: int) -> Any:
+def _c2r_vjp(g: TensorLike, _out: object, _x: TensorType, dims: Sizes, scale: float, last: int) -> Any:
     """A frequency that stands for its mirror image too counts twice."""
     out, dim = r2c(g, dims, scale), dims[-1]
     half = _x.shape[dim]
@@ -147,7 +148,7 @@ def _factor(norm: str | None, count: int, forward: bool) -> float:
     return 1 / count if (norm == "forward") == forward else 1.0
 
 
-def _promoted(x: Any, to_complex: bool) -> Any:
+def _promoted(x: TensorLike, to_complex: bool) -> Any:
     """Integers and bools as the default float; real numbers as complex ones where that is needed."""
     kind = type_of(x).dtype
     wanted = dtypes.get_default_dtype() if kind.category < dtypes.FLOAT else kind
@@ -157,7 +158,7 @@ def _promoted(x: Any, to_complex: bool) -> Any:
     return x if wanted is kind else ops._to_copy(x, wanted)
 
 
-def _resized(x: Any, dim: int, size: int) -> Any:
+def _resized(x: TensorLike, dim: int, size: int) -> Any:
     """Cut, or padded with zeros, to this length."""
     shape = type_of(x).shape
     if shape[dim] == size:
@@ -167,7 +168,7 @@ def _resized(x: Any, dim: int, size: int) -> Any:
     return ops.constant_pad_nd(x, (0, 0) * (len(shape) - 1 - dim) + (0, size - shape[dim]), 0)
 
 
-def _line(x: Any, dim: int) -> int:
+def _line(x: TensorLike, dim: int) -> int:
     rank = type_of(x).ndim
     if not rank:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
@@ -180,7 +181,7 @@ def _points(size: int) -> int:
     return size
 
 
-def _sizes(x: Any, s: Any, dim: Any) -> tuple[list[int], tuple[int, ...]]:
+def _sizes(x: TensorLike, s: Sizes | None, dim: Dims) -> tuple[list[int], tuple[int, ...]]:
     """Lengths and dimensions of a transform of several dimensions."""
     kind = type_of(x)
     if dim is not None:
@@ -206,7 +207,7 @@ def _sizes(x: Any, s: Any, dim: Any) -> tuple[list[int], tuple[int, ...]]:
     return sizes, dims
 
 
-def _real(name: str, x: Any, text: str = "{name} expects a real input tensor, but got {kind}") -> None:
+def _real(name: str, x: TensorLike, text: str = "{name} expects a real input tensor, but got {kind}") -> None:
     kind = type_of(x).dtype
     if kind.is_complex:
         raise RuntimeError(text.format(name=name, kind=kind.scalar_name))
@@ -222,11 +223,11 @@ def _line_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 5), 3, norm="forward")
 
 
-def _defined(signature: str, samples: Any, **facts: Any) -> Callable[[Callable[..., Any]], Op]:
+def _defined(signature: str, samples: Samples, **facts: Any) -> Callable[[Callable[..., Any]], Op]:
     return composite(signature, namespace="fft", samples=samples, out=True, amp=None, **facts)
 
 
-def _complex_line(x: Any, n: Any, dim: int, norm: Any, forward: bool) -> Any:
+def _complex_line(x: TensorLike, n: int | None, dim: int, norm: str | None, forward: bool) -> Any:
     place = _line(x, dim)
     size = _points(type_of(x).shape[place] if n is None else n)
     scale = _factor(norm, size, forward)
@@ -234,7 +235,7 @@ def _complex_line(x: Any, n: Any, dim: int, norm: Any, forward: bool) -> Any:
 
 
 @_defined(LINE, _line_samples)
-def fft(input: Any, n: Any, dim: int, norm: Any) -> Any:
+def fft(input: TensorLike, n: int | None, dim: int, norm: str | None) -> Any:
     """The discrete Fourier transform along a dimension.
 
     >>> import weft
@@ -245,19 +246,19 @@ def fft(input: Any, n: Any, dim: int, norm: Any) -> Any:
 
 
 @_defined(LINE, _line_samples)
-def ifft(input: Any, n: Any, dim: int, norm: Any) -> Any:
+def ifft(input: TensorLike, n: int | None, dim: int, norm: str | None) -> Any:
     """The inverse of `fft`."""
     return _complex_line(input, n, dim, norm, False)
 
 
-def _half_line(name: str, x: Any, n: Any, dim: int, norm: Any, forward: bool) -> Any:
+def _half_line(name: str, x: TensorLike, n: int | None, dim: int, norm: str | None, forward: bool) -> Any:
     _real(name, x)
     place = _line(x, dim)
     size = _points(type_of(x).shape[place] if n is None else n)
     return r2c(_resized(_promoted(x, False), place, size), (place,), _factor(norm, size, forward))
 
 
-def _real_line(x: Any, n: Any, dim: int, norm: Any, forward: bool) -> Any:
+def _real_line(x: TensorLike, n: int | None, dim: int, norm: str | None, forward: bool) -> Any:
     place = _line(x, dim)
     size = _points(2 * (type_of(x).shape[place] - 1) if n is None else n)
     x = _resized(_promoted(x, True), place, size // 2 + 1)
@@ -271,7 +272,7 @@ def rfft(input: Any, n: Any, dim: int, norm: Any) -> Any:
 
 
 @_defined(LINE, _line_samples)
-def irfft(input: Any, n: Any, dim: int, norm: Any) -> Any:
+def irfft(input: TensorLike, n: int | None, dim: int, norm: str | None) -> Any:
     """The real signal of half a spectrum: the inverse of `rfft`."""
     return _real_line(input, n, dim, norm, False)
 
@@ -283,7 +284,7 @@ def hfft(input: Any, n: Any, dim: int, norm: Any) -> Any:
 
 
 @_defined(LINE, _line_samples)
-def ihfft(input: Any, n: Any, dim: int, norm: Any) -> Any:
+def ihfft(input: TensorLike, n: int | None, dim: int, norm: str | None) -> Any:
     """The inverse of `hfft`: half the signal."""
     return ops.conj(_half_line("ihfft", input, n, dim, norm, False))
 
@@ -297,7 +298,7 @@ def _plane_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3, 4), (4, 3), (0, 2), "ortho")
 
 
-def _complex_several(x: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Any:
+def _complex_several(x: TensorLike, s: Sizes | None, dim: Dims, norm: str | None, forward: bool) -> Any:
     x = _promoted(x, True)
     sizes, dims = _sizes(x, s, dim)
     for size, place in zip(sizes, dims, strict=True):
@@ -305,7 +306,9 @@ def _complex_several(x: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Any:
     return c2c(x, dims, _factor(norm, math.prod(sizes), forward), forward)
 
 
-def _half_several(name: str, x: Any, s: Any, dim: Any, norm: Any, forward: bool, text: str) -> Any:
+def _half_several(
+    name: str, x: TensorLike, s: Sizes | None, dim: Dims, norm: str | None, forward: bool, text: str
+) -> Any:
     _real(name, x, text)
     x = _promoted(x, False)
     sizes, dims = _sizes(x, s, dim)
@@ -320,7 +323,9 @@ def _half_several(name: str, x: Any, s: Any, dim: Any, norm: Any, forward: bool,
     return c2c(ops.conj(r2c(x, dims[-1:], scale)), dims[:-1], 1.0, False)
 
 
-def _real_several(name: str, x: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Any:
+def _real_several(
+    name: str, x: TensorLike, s: Sizes | None, dim: Dims, norm: str | None, forward: bool
+) -> Any:
     x = _promoted(x, True)
     given = None if s is None else [s] if isinstance(s, int) else list(s)
     unknown = given is None or given[-1] == -1
@@ -352,7 +357,7 @@ def _several(suffix: str, default: str) -> None:
     signature = SEVERAL.format(default)
 
     def define(name: str, doc: str, run: Callable[..., Any]) -> None:
-        def body(input: Any, s: Any, dim: Any, norm: Any) -> Any:
+        def body(input: TensorLike, s: Sizes | None, dim: Dims, norm: str | None) -> Any:
             return run(input, s, dim, norm)
 
         body.__doc__ = doc
@@ -380,7 +385,7 @@ _several("n", "None")
 def _frequencies(name: str, half: bool) -> None:
     """Defines `fftfreq` or `rfftfreq`."""
 
-    def kernel(n: int, d: float, dtype: Any, *_ignored: Any) -> Array:
+    def kernel(n: int, d: float, dtype: DType, *_ignored: object) -> Array:
         kind = chosen(dtype, None, name)
         out: HostArray = (
             np.arange(n // 2 + 1)
@@ -390,7 +395,9 @@ def _frequencies(name: str, half: bool) -> None:
         made: HostArray = out.astype(kind.numpy) * kind.numpy.type(1.0 / (n * d) if n else 1.0)
         return made.astype(kind.numpy)
 
-    def rule(n: int, d: float, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
+    def rule(
+        n: int, d: float, dtype: DType, layout: layout | None, device: DeviceLike, *_ignored: object
+    ) -> TensorType:
         check_layout(layout)
         kind = chosen(dtype, None, name)
         if kind.category < dtypes.FLOAT:
@@ -408,7 +415,7 @@ _frequencies("fftfreq", False)
 _frequencies("rfftfreq", True)
 
 
-def _shift(input: Any, dim: Any, sign: int) -> Any:
+def _shift(input: TensorLike, dim: Dims, sign: int) -> Any:
     kind = type_of(input)
     dims = tuple(range(kind.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     dims = tuple(wrap_dim(d, kind.ndim) for d in dims)
@@ -422,12 +429,12 @@ def _shift_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite("input: Tensor, dim: Any = None", namespace="fft", samples=_shift_samples)
-def fftshift(input: Any, dim: Any) -> Any:
+def fftshift(input: TensorLike, dim: Dims) -> Any:
     """The frequency zero moved to the middle."""
     return _shift(input, dim, 1)
 
 
 @composite("input: Tensor, dim: Any = None", namespace="fft", samples=_shift_samples)
-def ifftshift(input: Any, dim: Any) -> Any:
+def ifftshift(input: TensorLike, dim: Dims) -> Any:
     """The inverse of `fftshift`."""
     return _shift(input, dim, -1)

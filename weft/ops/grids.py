@@ -21,6 +21,7 @@ from weft.ops.pooling import fold_lead
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import floats_only, working
+from weft.ops.values import Sizes, TensorLike
 
 
 def _base_grid(like: Array, size: Sequence[int], align_corners: bool) -> Array:
@@ -35,13 +36,13 @@ def _base_grid(like: Array, size: Sequence[int], align_corners: bool) -> Array:
     return xp.stack([*columns, xp.ones(math.prod(spatial), like.dtype)], axis=-1)
 
 
-def _affine_kernel(theta: Array, size: Any, align_corners: bool) -> Array:
+def _affine_kernel(theta: Array, size: Sizes, align_corners: bool) -> Array:
     work = working(theta)
     out = _base_grid(work, size, align_corners) @ work.swapaxes(-1, -2)
     return out.reshape(theta.shape[0], *size[2:], len(size) - 2).astype(theta.dtype, copy=False)
 
 
-def _affine_rule(theta: TensorType, size: Any, align_corners: bool) -> TensorType:
+def _affine_rule(theta: TensorType, size: Sizes, align_corners: bool) -> TensorType:
     floats_only("affine_grid", theta.dtype)
     if theta.shape[0] != size[0]:
         rows = theta.shape[-1]
@@ -52,13 +53,13 @@ def _affine_rule(theta: TensorType, size: Any, align_corners: bool) -> TensorTyp
     return TensorType((size[0], *size[2:], len(size) - 2), theta.dtype, theta.device)
 
 
-def _affine_backward_kernel(g: Array, size: Any, align_corners: bool) -> Array:
+def _affine_backward_kernel(g: Array, size: Sizes, align_corners: bool) -> Array:
     axes = len(size) - 2
     flat = working(g).reshape(g.shape[0], -1, axes)
     return (flat.swapaxes(-1, -2) @ _base_grid(flat, size, align_corners)).astype(g.dtype, copy=False)
 
 
-def _affine_backward_rule(g: TensorType, size: Any, align_corners: bool) -> TensorType:
+def _affine_backward_rule(g: TensorType, size: Sizes, align_corners: bool) -> TensorType:
     floats_only("affine_grid_backward", g.dtype)
     return TensorType((size[0], len(size) - 2, len(size) - 1), g.dtype, g.device)
 
@@ -170,7 +171,7 @@ def _check_places(x: TensorType, grid: TensorType, mode: str) -> None:
     floats_only("grid_sampler_2d_cpu", x.dtype)
 
 
-def _inside(place: Any, size: int, padding_mode: str, align: bool) -> Any:
+def _inside(place: TensorLike, size: int, padding_mode: str, align: bool) -> Any:
     """A coordinate brought into the image by the padding mode (zeros lets it lie outside)."""
     if padding_mode == "zeros":
         return place
@@ -186,7 +187,7 @@ def _inside(place: Any, size: int, padding_mode: str, align: bool) -> Any:
     return ops.clamp(place, 0, size - 1)
 
 
-def _pick(flat: Any, sizes: Sequence[int], places: Sequence[Any]) -> Any:
+def _pick(flat: TensorLike, sizes: Sequence[int], places: Sequence[Any]) -> Any:
     """The elements of `(N, C, places)` at whole coordinates `(N, P)`; zero outside."""
     index: Any = None
     within: Any = None
@@ -203,20 +204,20 @@ def _pick(flat: Any, sizes: Sequence[int], places: Sequence[Any]) -> Any:
     return ops.mul(values, ops.unsqueeze(within, 1))
 
 
-def _cubic_weights(part: Any) -> list[Any]:
+def _cubic_weights(part: TensorLike) -> list[Any]:
     """The weights of the four neighbours of a place this far past the second."""
 
-    def outer(t: Any) -> Any:  # ((t - 5) t + 8) t a - 4 a, for 1 < t < 2
+    def outer(t: TensorLike) -> Any:  # ((t - 5) t + 8) t a - 4 a, for 1 < t < 2
         return ops.sub(ops.mul(ops.mul(ops.add(ops.mul(ops.sub(t, 5), t), 8), t), CUBIC), 4 * CUBIC)
 
-    def inner(t: Any) -> Any:  # ((a + 2) t - (a + 3)) t t + 1, for t < 1
+    def inner(t: TensorLike) -> Any:  # ((a + 2) t - (a + 3)) t t + 1, for t < 1
         return ops.add(ops.mul(ops.mul(ops.sub(ops.mul(t, CUBIC + 2), CUBIC + 3), t), t), 1)
 
     rest = ops.rsub(part, 1)
     return [outer(ops.add(part, 1)), inner(part), inner(rest), outer(ops.add(rest, 1))]
 
 
-def _taps(place: Any, size: int, mode: str, padding_mode: str, align: bool) -> list[tuple[Any, Any]]:
+def _taps(place: TensorLike, size: int, mode: str, padding_mode: str, align: bool) -> list[tuple[Any, Any]]:
     """Whole coordinates along one axis and their weights."""
     if mode == "bicubic":
         base = ops.floor(place)
@@ -233,7 +234,7 @@ def _taps(place: Any, size: int, mode: str, padding_mode: str, align: bool) -> l
     return [(base, ops.rsub(part, 1)), (ops.add(base, 1), part)]
 
 
-def _level(place: Any) -> Any:
+def _level(place: TensorLike) -> Any:
     """Zeros whose gradient is zero: what is read at the nearest place does not change with it, which is not
     the same as not to depend on it.
     """

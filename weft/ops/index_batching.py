@@ -7,7 +7,7 @@ alone, or to walk along with the index (`rows`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,11 +16,12 @@ from weft.core.arrays import Array, is_array, namespace
 from weft.ops.batching import batch_pointwise, fit, joined, logical_result, spread_to, to_front
 from weft.ops.record import Op, broadcast_shapes, ops, type_of
 from weft.ops.replay import replay, view_scatter
+from weft.ops.values import TensorLike
 
 Result = tuple[Any, Any]
 
 
-def rows(size: int, rank: int, like: Any) -> Any:
+def rows(size: int, rank: int, like: TensorLike) -> Any:
     """The batch's own positions, shaped to broadcast against an index of this rank behind the batch."""
     shape = (size, *(1,) * rank)
     if is_array(like):
@@ -32,7 +33,9 @@ def _neighbours(dims: tuple[int, ...]) -> bool:
     return dims[-1] - dims[0] + 1 == len(dims)
 
 
-def _ranked(indices: Any, places: Any, size: int) -> tuple[list[Any], tuple[int, ...]]:
+def _ranked(
+    indices: Sequence[TensorLike], places: Sequence[int | None], size: int
+) -> tuple[list[Any], tuple[int, ...]]:
     """Index tensors with the batch in front, and the shape they broadcast to without it."""
     each = places if isinstance(places, tuple) else (None,) * len(indices)
     ranks = [type_of(p).ndim - (d is not None) for p, d in zip(indices, each, strict=True)]
@@ -51,7 +54,7 @@ def _ranked(indices: Any, places: Any, size: int) -> tuple[list[Any], tuple[int,
     return lined, broadcast_shapes(*shapes)
 
 
-def batch_index(op: Op, size: int, args: Any, dims: Any) -> Result:
+def batch_index(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     """x[index]: the batch is left alone, or indexed by its own rows."""
     x, indices, where = args
     if not where:
@@ -71,7 +74,7 @@ def batch_index(op: Op, size: int, args: Any, dims: Any) -> Result:
     return out, 0
 
 
-def batch_along(op: Op, size: int, args: Any, dims: Any) -> Result:
+def batch_along(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     """gather and scatter: all get a batch, the dim shifts; zero-dim tensors count as having one dimension."""
     expected = logical_result(op, args, dims)
     values = list(args)
@@ -85,7 +88,7 @@ def batch_along(op: Op, size: int, args: Any, dims: Any) -> Result:
     return fit(op(*values), expected, size), 0
 
 
-def batch_cat(op: Op, size: int, args: Any, dims: Any) -> Any:
+def batch_cat(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
     """As `joined`, but empty vectors, which may join anything, are left out."""
     tensors, dim = args
     each = dims[0] if isinstance(dims[0], tuple) else (None,) * len(tensors)
@@ -99,12 +102,12 @@ def batch_cat(op: Op, size: int, args: Any, dims: Any) -> Any:
     return joined(op, size, ([x for x, _ in kept], dim), (tuple(d for _, d in kept), None))
 
 
-def batch_ravel(_op: Op, size: int, args: Any, dims: Any) -> Result:
+def batch_ravel(_op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     x = to_front(args[0], dims[0])
     return ops.reshape(x, (size, type_of(x).numel() // max(size, 1))), 0
 
 
-def batch_index_embed(op: Op, size: int, args: Any, dims: Any) -> Any:
+def batch_index_embed(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
     g, indices, where, shape = args
     if not where:
         return NotImplemented
@@ -119,7 +122,7 @@ def batch_index_embed(op: Op, size: int, args: Any, dims: Any) -> Any:
     return op(front, indices, tuple(d + 1 for d in where), (size, *shape)), 0
 
 
-def batch_index_put(op: Op, size: int, args: Any, dims: Any) -> Any:
+def batch_index_put(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
     x, values, indices, where, accumulate = args
     if not where:
         return NotImplemented
@@ -135,14 +138,14 @@ def batch_index_put(op: Op, size: int, args: Any, dims: Any) -> Any:
     return op(spread_to(x, dims[0], size), spread, indices, tuple(d + 1 for d in where), accumulate), 0
 
 
-def _index_first(value: Any, where: tuple[int, ...], count: int) -> Any:
+def _index_first(value: TensorLike, where: tuple[int, ...], count: int) -> Any:
     """What x[index] gives for one example, behind the batch, with the index's own dimensions in front."""
     if not _neighbours(where) or not where[0]:
         return value
     return ops.movedim(value, tuple(range(1 + where[0], 1 + where[0] + count)), tuple(range(1, 1 + count)))
 
 
-def _batch_put_apart(op: Op, size: int, args: Any, dims: Any) -> Any:
+def _batch_put_apart(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
     """index_put where each example has its own index: the batch is indexed by its own rows."""
     x, values, indices, where, accumulate = args
     lined, common_shape = _ranked(indices, dims[2], size)
@@ -155,7 +158,7 @@ def _batch_put_apart(op: Op, size: int, args: Any, dims: Any) -> Any:
     return op(spread_to(x, dims[0], size), first, [own, *lined], (0, *(d + 1 for d in where)), accumulate), 0
 
 
-def batch_assign(op: Op, size: int, args: Any, dims: Any) -> Result:
+def batch_assign(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     """copy and fill: the value, spread over the tensor and cast to its dtype."""
     x, value, *rest = args
     if not hasattr(value, "shape"):
@@ -167,7 +170,7 @@ def batch_assign(op: Op, size: int, args: Any, dims: Any) -> Result:
     return ops.copy(target, ops.reshape(front, (size, *(1,) * gap, *own)), False), 0
 
 
-def batch_view_scatter(_op: Op, size: int, args: Any, dims: Any) -> Result:
+def batch_view_scatter(_op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     """The places that the steps reach, in each example laid out as a row."""
     x, source, steps = args
     whole = spread_to(x, dims[0], size)
@@ -183,7 +186,7 @@ def batch_view_scatter(_op: Op, size: int, args: Any, dims: Any) -> Result:
 view_scatter.batch = batch_view_scatter  # its record lies below this module
 
 
-def batch_prod(op: Op, size: int, args: Any, dims: Any) -> Any:
+def batch_prod(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
     if args[1] is not None:
         return NotImplemented
     x = to_front(args[0], dims[0])
@@ -192,7 +195,7 @@ def batch_prod(op: Op, size: int, args: Any, dims: Any) -> Any:
     return (ops.reshape(out, (size, *(1,) * rank)) if args[2] else out), 0
 
 
-def batch_index_select(op: Op, size: int, args: Any, dims: Any) -> Any:
+def batch_index_select(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
     x, dim, positions = args
     if dims[2] is None or not type_of(x).ndim - (dims[0] is not None):
         return NotImplemented
@@ -202,7 +205,7 @@ def batch_index_select(op: Op, size: int, args: Any, dims: Any) -> Any:
     return batch_index(ops.index, size, (x, [vector], (dim % rank,)), (dims[0], (0,), None))
 
 
-def batch_rows(op: Op, size: int, args: Any, dims: Any) -> Any:
+def batch_rows(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
     """index_add, index_copy, index_fill: one index for the whole batch."""
     x, dim, positions, *rest = args
     rank = type_of(x).ndim - (dims[0] is not None)
@@ -214,7 +217,7 @@ def batch_rows(op: Op, size: int, args: Any, dims: Any) -> Any:
     return op(spread_to(x, dims[0], size), dim % rank + 1, positions, *rest), 0
 
 
-def batch_take(op: Op, size: int, args: Any, dims: Any) -> Any:
+def batch_take(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
     x, positions = args
     line = ops.reshape(to_front(x, dims[0]), (size, -1)) if dims[0] is not None else ops.reshape(x, (-1,))
     each = None if dims[1] is None else (dims[1],)
@@ -223,7 +226,7 @@ def batch_take(op: Op, size: int, args: Any, dims: Any) -> Any:
     )
 
 
-def batch_masked_fill(op: Op, size: int, args: Any, dims: Any) -> Any:
+def batch_masked_fill(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
     x, mask, value = args
     if dims[2] is None:
         return batch_pointwise(op, size, args, dims)
@@ -240,19 +243,19 @@ def _shifted(positions: Array, size: int, span: int) -> Array:
     return xp.where(positions < 0, -1, positions + offsets)
 
 
-def batch_gather_flat(op: Op, size: int, args: Any, dims: Any) -> Result:
+def batch_gather_flat(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     x, positions = args
     front = to_front(x, dims[0])
     return op(front, _shifted(positions, size, type_of(front).numel() // max(size, 1))), 0
 
 
-def batch_scatter_flat(op: Op, size: int, args: Any, dims: Any) -> Result:
+def batch_scatter_flat(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     g, positions, shape = args
     span = int(np.prod(shape, dtype=np.int64))
     return op(to_front(g, dims[0]), _shifted(positions, size, span), (size, *shape)), 0
 
 
-def batch_as_strided(op: Op, size: int, args: Any, dims: Any) -> Result:
+def batch_as_strided(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     """Every example as if it were row-major memory of its own; where it is, writes reach it."""
     x = ops.contiguous(to_front(args[0], dims[0]))
     span = type_of(x).numel() // max(size, 1)
@@ -281,7 +284,7 @@ BEHIND_THE_BATCH: Final[dict[str, Callable[..., tuple[Any, ...]]]] = {
 """View ops that leave a dimension in front alone, and their arguments where there is one."""
 
 
-def batch_embed(op: Op, size: int, args: Any, dims: Any) -> Result:
+def batch_embed(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     g, shape, steps = args
     if all(step.name in BEHIND_THE_BATCH and position is None for step, _, position in steps):
         behind = tuple([(step, BEHIND_THE_BATCH[step.name](*rest), None) for step, rest, _ in steps])
@@ -291,13 +294,13 @@ def batch_embed(op: Op, size: int, args: Any, dims: Any) -> Result:
 
 
 # -- rearrangements ------------------------------------------------------------------------------------------
-def batch_flip(op: Op, size: int, args: Any, dims: Any) -> Result:
+def batch_flip(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     x = to_front(args[0], dims[0])
     rank = type_of(x).ndim - 1
     return op(x, tuple(d % rank + 1 for d in args[1]) if rank else ()), 0
 
 
-def batch_roll(op: Op, size: int, args: Any, dims: Any) -> Result:
+def batch_roll(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     x, shifts, where = to_front(args[0], dims[0]), args[1], args[2]
     shape = type_of(x).shape
     where = (where,) if isinstance(where, int) else tuple(where or ())
@@ -307,7 +310,7 @@ def batch_roll(op: Op, size: int, args: Any, dims: Any) -> Result:
     return ops.reshape(line, shape), 0
 
 
-def batch_repeat(op: Op, _size: int, args: Any, dims: Any) -> Result:
+def batch_repeat(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     """Size-one dimensions behind the batch's make room for leading repeats."""
     x, repeats = to_front(args[0], dims[0]), tuple(args[1])
     shape = type_of(x).shape
@@ -315,16 +318,16 @@ def batch_repeat(op: Op, _size: int, args: Any, dims: Any) -> Result:
     return op(ops.reshape(x, (shape[0], *(1,) * max(lead, 0), *shape[1:])), (1, *repeats)), 0
 
 
-def batch_diag_embed(op: Op, _size: int, args: Any, dims: Any) -> Result:
+def batch_diag_embed(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     return op(to_front(args[0], dims[0]), args[1], *(d + 1 if d >= 0 else d for d in args[2:])), 0
 
 
-def batch_t(_op: Op, _size: int, args: Any, dims: Any) -> Result:
+def batch_t(_op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     x = to_front(args[0], dims[0])
     return (ops.transpose(x, -1, -2) if type_of(x).ndim == 3 else x), 0
 
 
-def batch_squeeze(op: Op, _size: int, args: Any, dims: Any) -> Result:
+def batch_squeeze(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     x = to_front(args[0], dims[0])
     shape = type_of(x).shape
     rank = len(shape) - 1
@@ -336,9 +339,9 @@ def batch_squeeze(op: Op, _size: int, args: Any, dims: Any) -> Result:
     return op(x, tuple(gone)), 0
 
 
-def batch_basic(op: Op, _size: int, args: Any, dims: Any) -> Result:
+def batch_basic(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     return op(to_front(args[0], dims[0]), (slice(None), *args[1])), 0
 
 
-def batch_diagonal_copy(_op: Op, _size: int, args: Any, dims: Any) -> Result:
+def batch_diagonal_copy(_op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Result:
     return ops.clone(ops.diagonal(to_front(args[0], dims[0]), args[1], 1, 2)), 0

@@ -7,7 +7,7 @@ kernel, everything else in the type rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from weft.ops.record import Op, broadcast_shapes, cast_operand, common_device, o
 from weft.ops.samples import Maker, Sample
 from weft.ops.shape import flat
 from weft.ops.slicing import unbind
+from weft.ops.values import MaybeOperand, Number, Operand, TensorLike
 from weft.ops.view import FULL, check_apart, expand, is_target, known_data, like, reshape, sum_to_size
 
 ndarray = np.ndarray
@@ -144,7 +145,7 @@ gather: Op = index_family(
             Sample(make(3, 4), make.ints(5, high=12))]
     ),
 )  # fmt: skip
-def take_along_dim(input: Any, indices: Any, dim: int | None) -> Any:
+def take_along_dim(input: TensorLike, indices: TensorLike, dim: int | None) -> Any:
     """Items along one dimension at broadcast positions, or of the flattened tensor."""
     kind, places = type_of(input), type_of(indices)
     if places.dtype is not dtypes.int64:
@@ -195,7 +196,7 @@ def _index_select(x: Array, dim: int, positions: Array) -> Array:
     return x.take(positions.reshape(-1), dim)
 
 
-def _index_select_vjp(g: Any, _out: Any, _x: TensorType, dim: int, positions: Any) -> Any:
+def _index_select_vjp(g: TensorLike, _out: object, _x: TensorType, dim: int, positions: TensorLike) -> Any:
     return ops.index_add(ops.new_zeros(g, _x.shape), dim, reshape(positions, (-1,)), g) if _x.shape else g
 
 
@@ -263,7 +264,7 @@ def indexed_shape(
     return (*rest[:place], *common, *rest[place:])
 
 
-def index_key(rank: int, indices: Any, dims: tuple[int, ...]) -> tuple[Any, ...]:
+def index_key(rank: int, indices: Sequence[Array], dims: tuple[int, ...]) -> tuple[Any, ...]:
     key: list[Any] = [FULL] * (dims[-1] + 1 if dims else 0)
     for dim, positions in zip(dims, indices, strict=True):
         key[dim] = positions
@@ -287,7 +288,7 @@ def check_indices(shape: tuple[int, ...], indices: Any, dims: tuple[int, ...]) -
         )
 
 
-def _index(x: Array, indices: Any, dims: tuple[int, ...]) -> Array:
+def _index(x: Array, indices: Sequence[Array], dims: tuple[int, ...]) -> Array:
     if not dims:
         return x.copy()
     try:
@@ -301,7 +302,7 @@ def _index(x: Array, indices: Any, dims: tuple[int, ...]) -> Array:
         raise
 
 
-def _in_order(out: Array, x: Array, indices: Any, dims: tuple[int, ...]) -> Array:
+def _in_order(out: Array, x: Array, indices: Sequence[Array], dims: tuple[int, ...]) -> Array:
     """The result with its dimensions in PyTorch's order in memory: that of x's strides, with the dimensions
     of the indices, for which x has none, where they stand.
     """
@@ -338,7 +339,7 @@ def _in_order(out: Array, x: Array, indices: Any, dims: tuple[int, ...]) -> Arra
     return made
 
 
-def _index_rule(x: TensorType, indices: Any, dims: tuple[int, ...]) -> TensorType:
+def _index_rule(x: TensorType, indices: Sequence[TensorType], dims: tuple[int, ...]) -> TensorType:
     for positions in indices:
         if positions.dtype not in INTEGERS:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
@@ -435,7 +436,7 @@ def _one_result(op: Op, target: Any, value: Any, tensors: Any) -> None:
     samples=lambda make: iter([Sample(make(2, 3), grad=False), Sample(make(), grad=False)]),
     unbatchable=DYNAMIC_SHAPE,
 )  # fmt: skip
-def nonzero(input: Any, as_tuple: bool) -> Any:
+def nonzero(input: TensorLike, as_tuple: bool) -> Any:
     """The positions of elements that are not zero: one row each, or one vector per dimension."""
     if not as_tuple:
         return _nonzero(input)
@@ -447,7 +448,7 @@ def nonzero(input: Any, as_tuple: bool) -> Any:
 @composite(
     "input: Tensor", samples=lambda make: iter([Sample(make(2, 3), grad=False)]), unbatchable=DYNAMIC_SHAPE
 )
-def argwhere(input: Any) -> Any:
+def argwhere(input: TensorLike) -> Any:
     return _nonzero(input)
 
 
@@ -464,7 +465,7 @@ def _masked_select(x: Array, mask: Array) -> Array:
     return x[mask] if x.ndim else x.reshape(1)[mask.reshape(1)]
 
 
-def _masked_select_vjp(g: Any, _out: Any, _x: TensorType, mask: Any) -> Any:
+def _masked_select_vjp(g: TensorLike, _out: object, _x: TensorType, mask: TensorLike) -> Any:
     shape = broadcast_shapes(_x.shape, type_of(mask).shape)
     return sum_to_size(ops.masked_scatter(ops.new_zeros(g, shape), mask, g), _x.shape)
 
@@ -482,11 +483,11 @@ masked_select: Op = index_family(
 
 
 # -- where ---------------------------------------------------------------------------------------------------
-def _where_dtype(x: Any, y: Any) -> Any:
+def _where_dtype(x: Operand | TensorType, y: Operand | TensorType) -> Any:
     return result_dtype((x, y))
 
 
-def _where_rule(condition: TensorType, x: Any, y: Any) -> TensorType:
+def _where_rule(condition: TensorType, x: TensorType | Number, y: TensorType | Number) -> TensorType:
     if condition.dtype not in (dtypes.bool_, dtypes.uint8):
         raise RuntimeError(
             "where expected condition to be a boolean tensor, but got a tensor with dtype "
@@ -501,7 +502,7 @@ def _where_rule(condition: TensorType, x: Any, y: Any) -> TensorType:
     return TensorType(shape, result, common_device(types))
 
 
-def _where(condition: Array, x: Any, y: Any) -> Array:
+def _where(condition: Array, x: Array | Number, y: Array | Number) -> Array:
     kind = _where_dtype(x, y).numpy
     if condition.dtype != bool:
         condition = condition != 0
@@ -535,7 +536,7 @@ select_where: Op = pointwise(
     "condition: Tensor, input: MaybeOperand = None, other: MaybeOperand = None", out=exact_or_any,
     method=False, samples=_where_samples,
 )  # fmt: skip
-def where(condition: Any, input: Any, other: Any) -> Any:
+def where(condition: TensorLike, input: MaybeOperand, other: MaybeOperand) -> Any:
     """`input` where the condition holds, `other` elsewhere; of a condition alone, where it holds."""
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
@@ -554,7 +555,7 @@ def where(condition: Any, input: Any, other: Any) -> Any:
 
 
 # -- masked_fill ---------------------------------------------------------------------------------------------
-def _masked_fill_rule(x: TensorType, mask: TensorType, value: Any) -> TensorType:
+def _masked_fill_rule(x: TensorType, mask: TensorType, value: TensorType | Number) -> TensorType:
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(
             f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.cpp_name}"
@@ -570,7 +571,7 @@ def _masked_fill_rule(x: TensorType, mask: TensorType, value: Any) -> TensorType
     return like(x, broadcast_shapes(mask.shape, x.shape))
 
 
-def _masked_fill(x: Array, mask: Array, value: Any) -> Array:
+def _masked_fill(x: Array, mask: Array, value: Array | Number) -> Array:
     xp, stored = MODULES[type(x)], _stored(value, x.dtype)
     return row_major(xp.where(mask, stored if xp is np else xp.asarray(stored), x))
 

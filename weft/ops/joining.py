@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.core.arrays import Array, namespace
@@ -17,10 +17,11 @@ from weft.core.types import TensorType
 from weft.ops.families import composite, index
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import TensorLike
 
 
 # -- ranks ---------------------------------------------------------------------------------------------------
-def _raised(x: Any, rank: int) -> Any:
+def _raised(x: TensorLike, rank: int) -> Any:
     """The tensor with dimensions of size one put around it as NumPy does."""
     shape = tuple(type_of(x).shape)
     if len(shape) >= rank:
@@ -35,7 +36,7 @@ def _raised(x: Any, rank: int) -> Any:
 def _at_least(rank: int) -> Op:
     """Defines `atleast_1d`, `2d` or `3d`."""
 
-    def body(tensors: Any) -> Any:
+    def body(tensors: Sequence[Any]) -> Any:
         listed = len(tensors) == 1 and isinstance(tensors[0], (tuple, list))
         if listed or len(tensors) != 1:
             return tuple(_raised(x, rank) for x in (tensors[0] if listed else tensors))
@@ -60,7 +61,7 @@ for _rank in (1, 2, 3):
     "*tensors: Tensors", method=False,
     samples=lambda make: iter([Sample(make(2, 3), make(), make(2)), Sample(make(1, 2))]),
 )  # fmt: skip
-def block_diag(tensors: Any) -> Any:
+def block_diag(tensors: Sequence[TensorLike]) -> Any:
     """The matrices along the diagonal of one, zeros elsewhere."""
     if not tensors:
         return ops.empty((1, 0))
@@ -85,7 +86,7 @@ def block_diag(tensors: Any) -> Any:
     "*tensors: Tensors", method=False,
     samples=lambda make: iter([Sample(make(2), make(3)), Sample(make(3)), Sample(make(2), make(1), make(2))]),
 )  # fmt: skip
-def cartesian_prod(tensors: Any) -> Any:
+def cartesian_prod(tensors: Sequence[TensorLike]) -> Any:
     """All combinations of one element from each vector, as rows."""
     for x in tensors:
         if type_of(x).ndim != 1:
@@ -131,7 +132,7 @@ def _combination_samples(make: Maker) -> Iterator[Sample]:
 @composite(
     "input: Tensor, r: int = 2, with_replacement: bool = False", method=False, samples=_combination_samples
 )
-def combinations(input: Any, r: int, with_replacement: bool) -> Any:
+def combinations(input: TensorLike, r: int, with_replacement: bool) -> Any:
     """All combinations of r elements of a vector, as rows."""
     kind = type_of(input)
     if kind.ndim != 1:
@@ -145,7 +146,7 @@ def combinations(input: Any, r: int, with_replacement: bool) -> Any:
 
 
 # -- powers --------------------------------------------------------------------------------------------------
-def powers(x: Any, count: int) -> Any:
+def powers(x: TensorLike, count: int) -> Any:
     """1, x, x², … along a new last dimension."""
     kind = type_of(x)
     shape = tuple(kind.shape)

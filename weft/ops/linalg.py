@@ -7,7 +7,7 @@ where it did, the batch is searched again, once, for the words of PyTorch's erro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -26,6 +26,7 @@ from weft.ops.families import composite, contract
 from weft.ops.record import Op, broadcast_shapes, common_device, ops, type_of
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import TensorLike
 
 blas = lazy("scipy.linalg.blas")
 lapack = lazy("scipy.linalg.lapack")
@@ -90,7 +91,7 @@ def failures(x: Array, routine: str, **options: Any) -> list[tuple[int, int]]:
 
 
 # -- batches -------------------------------------------------------------------------------------------------
-def call(op: Op, bound: Any) -> Any:
+def call(op: Op, bound: tuple[Any, ...]) -> Any:
     """Calls an op with all its parameters in order."""
     pairs = list(zip(op.signature.parameters, bound, strict=True))
     named = {p.name: v for p, v in pairs if p.keyword_only}
@@ -103,7 +104,7 @@ def batch_leading(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ..
     return call(op, (to_front(args[0], dims[0]), *args[1:])), 0
 
 
-def level(x: Any, dim: int | None, rank: int) -> Any:
+def level(x: TensorLike, dim: int | None, rank: int) -> Any:
     """The batch in front (of size 1 where there is none) of an example of this rank."""
     value = ops.unsqueeze(x, 0) if dim is None else to_front(x, dim)
     shape = tuple(value.shape)
@@ -166,7 +167,7 @@ def _inv_or_infinite(x: Array) -> Array:
         return xp.where(singular[..., None, None], xp.asarray(xp.inf, dtype=x.dtype), xp.linalg.inv(safe))
 
 
-def _inv_gradient(g: Any, out: Any) -> Any:
+def _inv_gradient(g: TensorLike, out: TensorLike) -> Any:
     return ops.neg(multiply(transposed(out), multiply(g, transposed(out))))
 
 
@@ -241,14 +242,14 @@ def _cofactor_derivative(g: Array, x: Array) -> Array:
     return signed @ middle @ vh
 
 
-def _third_derivative(h: Any, g: Any, x: Any) -> Any:
+def _third_derivative(h: TensorLike, g: TensorLike, x: TensorLike) -> Any:
     """Gradient at x of <h, cofactor_derivative(g, x)>, for invertible x: see Note [Gradient of det]."""
     inverse = transposed(ops.linalg_inv(x))
 
-    def sandwich(middle: Any) -> Any:
+    def sandwich(middle: TensorLike) -> Any:
         return multiply(inverse, multiply(transposed(middle), inverse))
 
-    def inner(y: Any) -> Any:
+    def inner(y: TensorLike) -> Any:
         return ops.sum(ops.mul(inverse, y), (-2, -1), True)
 
     along_h, along_g = sandwich(h), sandwich(g)
@@ -301,7 +302,7 @@ def _slogdet_type(x: TensorType) -> tuple[TensorType, TensorType]:
     return TensorType(x.shape[:-2], x.dtype, x.device), TensorType(x.shape[:-2], x.dtype.to_real(), x.device)
 
 
-def _slogdet_gradient(g: tuple[Any, Any], out: Any, x: Any) -> Any:
+def _slogdet_gradient(g: tuple[Any, Any], out: Sequence[TensorLike], x: TensorLike) -> Any:
     """The sign of a real determinant is a step; that of a complex one turns with it."""
     size = g[1]
     if type_of(x).dtype.is_complex and g[0] is not None:
@@ -373,14 +374,14 @@ def _solve(a: Array, b: Array, left: bool) -> Array:
     return out[..., 0] if vector else out
 
 
-def _solve_right(g: Any, _out: Any, a: Any, _b: Any, left: Any) -> Any:
+def _solve_right(g: TensorLike, _out: object, a: TensorLike, _b: TensorType, left: bool) -> Any:
     vector = is_vector(type_of(a), _b)
     g = ops.unsqueeze(g, -1) if vector else g
     gradient = linalg_solve(transposed(a), g, left)
     return reduced(ops.squeeze(gradient, -1) if vector else gradient, _b.shape)
 
 
-def linalg_solve(a: Any, b: Any, left: bool) -> Any:
+def linalg_solve(a: TensorLike, b: TensorLike, left: bool) -> Any:
     """`solve` of matrices only: where a batch of them could be taken for vectors, a dimension of size 1 goes
     in front.
     """
@@ -391,7 +392,7 @@ def linalg_solve(a: Any, b: Any, left: bool) -> Any:
     return solve(a, b, left=left)
 
 
-def _solve_left(g: Any, out: Any, a: Any, _b: Any, left: Any) -> Any:
+def _solve_left(g: TensorLike, out: TensorLike, a: TensorLike, _b: TensorType, left: bool) -> Any:
     vector = is_vector(type_of(a), _b)
     g, x = (ops.unsqueeze(g, -1), ops.unsqueeze(out, -1)) if vector else (g, out)
     inner = linalg_solve(transposed(a), g, left)
@@ -470,12 +471,16 @@ def _substitute(
     return out
 
 
-def _triangular_right(g: Any, _out: Any, a: Any, _b: Any, upper: Any, left: Any, unitriangular: Any) -> Any:
+def _triangular_right(
+    g: TensorLike, _out: object, a: TensorLike, _b: TensorType, upper: bool, left: bool, unitriangular: bool
+) -> Any:
     gradient = solve_triangular(transposed(a), g, upper=not upper, left=left, unitriangular=unitriangular)
     return reduced(gradient, _b.shape)
 
 
-def _triangular_left(g: Any, out: Any, a: Any, _b: Any, upper: Any, left: Any, unitriangular: Any) -> Any:
+def _triangular_left(
+    g: TensorLike, out: TensorLike, a: TensorLike, _b: object, upper: bool, left: bool, unitriangular: bool
+) -> Any:
     inner = solve_triangular(transposed(a), g, upper=not upper, left=left, unitriangular=unitriangular)
     product = ops.neg(multiply(inner, transposed(out)) if left else multiply(transposed(out), inner))
     product = ops.triu(product, int(unitriangular)) if upper else ops.tril(product, -int(unitriangular))
@@ -520,7 +525,7 @@ def _power_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite("A: Tensor, n: int", namespace="linalg", out="exact", samples=_power_samples)
-def matrix_power(A: Any, n: int) -> Any:
+def matrix_power(A: TensorLike, n: int) -> Any:
     """The n-th power of square matrices, by repeated squaring; negative powers are those of the inverse."""
     check_square(type_of(A), "matrix_power")
     if not isinstance(n, int) or isinstance(n, bool):
@@ -581,7 +586,7 @@ def _matrix_exp(x: Array) -> Array:
     return out.astype(x.dtype)
 
 
-def _matrix_exp_gradient(g: Any, _out: Any, x: Any) -> Any:
+def _matrix_exp_gradient(g: TensorLike, _out: object, x: TensorLike) -> Any:
     """exp of [[A', G], [0, A']] holds the derivative of exp at A' along G in its corner."""
     size = x.shape[-1]
     flipped = transposed(x)
@@ -597,7 +602,7 @@ matrix_exp = contract(
 )  # fmt: skip
 
 
-def _check_chain(tensors: list[Any]) -> None:
+def _check_chain(tensors: Sequence[TensorLike]) -> None:
     count = len(tensors)
     if count < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {count}")
@@ -653,7 +658,7 @@ def _chain_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite("tensors: Tensors", namespace="linalg", out="exact", samples=_chain_samples)
-def multi_dot(tensors: Any) -> Any:
+def multi_dot(tensors: Sequence[TensorLike]) -> Any:
     """The product of two or more matrices in the cheapest order; the first and the last may be vectors."""
     _check_chain(tensors)
     if len(tensors) == 2:
@@ -689,7 +694,7 @@ def _vecdot_samples(make: Maker) -> Iterator[Sample]:
     "x: Tensor, y: Tensor, *, dim: Dim = -1", namespace="linalg", out="exact",
     samples=_vecdot_samples, amp="lower",
 )  # fmt: skip
-def vecdot(x: Any, y: Any, dim: int) -> Any:
+def vecdot(x: TensorLike, y: TensorLike, dim: int) -> Any:
     """The dot product along a dimension, with broadcasting; the first argument is conjugated."""
     first, second = type_of(x), type_of(y)
     if first.dtype.category < dtypes.FLOAT:
@@ -708,38 +713,38 @@ def vecdot(x: Any, y: Any, dim: int) -> Any:
     namespace="linalg",
     samples=square_samples,
 )
-def diagonal(A: Any, offset: int, dim1: int, dim2: int) -> Any:
+def diagonal(A: TensorLike, offset: int, dim1: int, dim2: int) -> Any:
     """The diagonals of matrices, as a view."""
     return ops.diagonal(A, offset, dim1, dim2)
 
 
 # -- the same under their older names ------------------------------------------------------------------------
 @composite("input: Tensor", name="det", samples=square_samples)
-def _det(input: Any) -> Any:
+def _det(input: TensorLike) -> Any:
     """The determinant of square matrices."""
     return det(input)
 
 
 @composite("input: Tensor", name="inverse", out="exact", samples=square_samples)
-def inverse(input: Any) -> Any:
+def inverse(input: TensorLike) -> Any:
     """The inverse of square matrices."""
     return inv(input)
 
 
 @composite("input: Tensor", name="slogdet", out="exact", returns=OLD_SLOGDET, samples=square_samples)
-def _slogdet(input: Any) -> Any:
+def _slogdet(input: TensorLike) -> Any:
     """Sign and logarithm of the absolute value of the determinant."""
     return OLD_SLOGDET(*slogdet(input))
 
 
 @composite("input: Tensor, n: int", name="matrix_power", out="exact", samples=_power_samples)
-def _matrix_power(input: Any, n: int) -> Any:
+def _matrix_power(input: TensorLike, n: int) -> Any:
     """The n-th power of square matrices."""
     return matrix_power(input, n)
 
 
 @composite("input: Tensor", name="matrix_exp", samples=square_samples)
-def _exp(input: Any) -> Any:
+def _exp(input: TensorLike) -> Any:
     """The exponential of square matrices."""
     return matrix_exp(input)
 
@@ -748,7 +753,7 @@ def _exp(input: Any) -> Any:
     "*matrices: Tensors", name="chain_matmul", method=False, out="exact",
     samples=lambda make: iter([Sample(make(2, 3), make(3, 1), make(1, 4))]),
 )  # fmt: skip
-def chain_matmul(matrices: Any) -> Any:
+def chain_matmul(matrices: Sequence[TensorLike]) -> Any:
     """The product of matrices in the cheapest order."""
     if len(matrices) == 1:
         return matrices[0]

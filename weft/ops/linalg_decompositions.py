@@ -7,7 +7,7 @@ costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from weft.ops.linalg import (
 from weft.ops.record import Op, broadcast_shapes, joint, ops, type_of
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import MaybeTensor, TensorLike
 
 EIGH = result("linalg_eigh", "eigenvalues", "eigenvectors")
 QR = result("linalg_qr", "Q", "R")
@@ -45,12 +46,12 @@ OLD_QR = result("qr", "Q", "R")
 OLD_SVD = result("svd", "U", "S", "V")
 
 
-def _column(x: Any) -> Any:
+def _column(x: TensorLike) -> Any:
     """A vector as weights of rows."""
     return ops.unsqueeze(x, -1)
 
 
-def _row(x: Any) -> Any:
+def _row(x: TensorLike) -> Any:
     """A vector as weights of columns."""
     return ops.unsqueeze(x, -2)
 
@@ -90,7 +91,7 @@ def hermitian(lower: Any) -> Any:
     return ops.add(middle, ops.add(below, adjoint(below)))
 
 
-def _cholesky_gradient(g: Any, out: Any, _x: Any, upper: Any) -> Any:
+def _cholesky_gradient(g: TensorLike, out: TensorLike, _x: object, upper: bool) -> Any:
     factor, g = (adjoint(out), adjoint(g)) if upper else (out, g)
     inner = ops.tril(multiply(adjoint(factor), g))
     inner = ops.add(inner, adjoint(ops.tril(inner, -1)))  # PyTorch leaves the diagonal its imaginary part
@@ -115,7 +116,7 @@ cholesky = contract(
 
 
 # -- symmetric eigenvalues -----------------------------------------------------------------------------------
-def _check_eigh(x: TensorType, uplo: Any) -> None:
+def _check_eigh(x: TensorType, uplo: str) -> None:
     check_square(x, "eigh")
     if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {uplo}")
@@ -169,7 +170,7 @@ def _eigh_gradient(g: tuple[Any, Any], out: tuple[Any, Any]) -> Any:
     return multiply(vectors, multiply(inner, adjoint(vectors)))
 
 
-def _spectral(left: Any, values: Any, right: Any) -> Any:
+def _spectral(left: TensorLike, values: TensorLike, right: TensorLike) -> Any:
     """left diag(values) right."""
     return multiply(ops.mul(left, _row(values)), right)
 
@@ -181,7 +182,7 @@ eigh = contract(
 )  # fmt: skip
 
 
-def _eigvalsh_gradient(g: Any, _out: Any, x: Any, uplo: Any) -> Any:
+def _eigvalsh_gradient(g: TensorLike, _out: object, x: TensorLike, uplo: str) -> Any:
     vectors = eigh(x, uplo)[1]
     return _spectral(vectors, g, adjoint(vectors))
 
@@ -216,7 +217,7 @@ def _qr(x: Array, mode: str) -> tuple[Array, Array]:
     return q, r
 
 
-def _qr_gradient(g: tuple[Any, Any], out: tuple[Any, Any], _x: Any, mode: Any) -> Any:
+def _qr_gradient(g: tuple[Any, Any], out: tuple[Any, Any], _x: TensorType, mode: str) -> Any:
     if mode == "r":
         raise RuntimeError(
             "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
@@ -244,7 +245,7 @@ def _qr_gradient(g: tuple[Any, Any], out: tuple[Any, Any], _x: Any, mode: Any) -
     return ops.cat([square, multiply(q, along_rest)], -1)
 
 
-def _tall_qr(along_q: Any, along_r: Any, q: Any, r: Any) -> Any:
+def _tall_qr(along_q: MaybeTensor, along_r: MaybeTensor, q: TensorLike, r: TensorLike) -> Any:
     terms = []
     if along_r is not None:
         terms.append(multiply(r, adjoint(along_r)))
@@ -280,7 +281,7 @@ qr = contract(
 
 
 # -- singular values -----------------------------------------------------------------------------------------
-def _svdvals_type(x: TensorType, driver: Any) -> TensorType:
+def _svdvals_type(x: TensorType, driver: str | None) -> TensorType:
     check_matrix(x, "svd")
     check_floating(x, "svd", "linalg_svd_cpu")
     if driver is not None:
@@ -293,7 +294,7 @@ def _svdvals_type(x: TensorType, driver: Any) -> TensorType:
     return TensorType((*x.shape[:-2], min(x.shape[-2:])), x.dtype.to_real(), x.device)
 
 
-def _svd_type(x: TensorType, full_matrices: bool, driver: Any) -> tuple[TensorType, ...]:
+def _svd_type(x: TensorType, full_matrices: bool, driver: str | None) -> tuple[TensorType, ...]:
     values = _svdvals_type(x, driver)
     lead, (rows, columns) = x.shape[:-2], x.shape[-2:]
     count = values.shape[-1]
@@ -314,7 +315,7 @@ def decompose(x: Array, full_matrices: bool = False, *, vectors: bool = True) ->
     return tuple(out) if vectors else out
 
 
-def _svd_gradient(g: tuple[Any, ...], out: tuple[Any, ...], _x: Any) -> Any:
+def _svd_gradient(g: tuple[Any, ...], out: tuple[Any, ...], _x: TensorType) -> Any:
     rows, columns = _x.shape[-2:]
     count = min(rows, columns)
     left, values, right = out
@@ -366,7 +367,7 @@ svd = contract(
 )  # fmt: skip
 
 
-def _svdvals_gradient(g: Any, _out: Any, x: Any) -> Any:
+def _svdvals_gradient(g: TensorLike, _out: object, x: TensorLike) -> Any:
     left, _, right = svd(x, False)
     return _spectral(left, g, right)
 
@@ -420,7 +421,7 @@ def _pinv(x: Array, rcond: Any, hermitian: bool, atol: Any, rtol: Any) -> Array:
     return (xp.swapaxes(right, -1, -2).conj() * weights[..., None, :]) @ xp.swapaxes(left, -1, -2).conj()
 
 
-def _pinv_gradient(g: Any, x: Any, p: Any) -> Any:
+def _pinv_gradient(g: TensorLike, x: TensorLike, p: TensorLike) -> Any:
     """-P' G P' + (1 - A P) G' P P' + P' P G' (1 - P A), for the pseudo-inverse P of A."""
     flipped, other = adjoint(p), adjoint(g)
     total = ops.neg(multiply(flipped, multiply(g, flipped)))
@@ -446,7 +447,9 @@ pinv = contract(
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-def _lstsq_type(a: TensorType, b: TensorType, rcond: Any, driver: Any) -> tuple[TensorType, ...]:
+def _lstsq_type(
+    a: TensorType, b: TensorType, rcond: float | None, driver: str | None
+) -> tuple[TensorType, ...]:
     if a.ndim < 2:
         raise RuntimeError(named("weft.linalg.lstsq: input must have at least 2 dimensions."))
     if b.ndim < 1:
@@ -481,7 +484,7 @@ def _lstsq_type(a: TensorType, b: TensorType, rcond: Any, driver: Any) -> tuple[
     return tuple(TensorType(shape, kind, a.device) for shape, kind in zip(shapes, kinds, strict=True))
 
 
-def _lstsq(a: Array, b: Array, rcond: Any, driver: Any) -> tuple[Array, ...]:
+def _lstsq(a: Array, b: Array, rcond: float | None, driver: str | None) -> tuple[Array, ...]:
     xp = namespace(a)
     driver = driver or "gelsy"
     vector = is_vector(type_of(a), type_of(b))
@@ -509,7 +512,9 @@ def _lstsq(a: Array, b: Array, rcond: Any, driver: Any) -> tuple[Array, ...]:
     )
 
 
-def _lstsq_gradient(needs: Any, g: tuple[Any, ...], out: tuple[Any, ...], a: Any, b: Any) -> tuple[Any, Any]:
+def _lstsq_gradient(
+    needs: Sequence[bool], g: tuple[Any, ...], out: tuple[Any, ...], a: TensorLike, b: TensorLike
+) -> tuple[Any, Any]:
     """By way of the pseudo-inverse for the solution; at a minimum the residuals do not depend on it."""
     along_solution, along_residuals, _, along_values = g
     vector = is_vector(type_of(a), type_of(b))
@@ -576,7 +581,7 @@ lstsq = contract(
 
 # -- the same under their older names ------------------------------------------------------------------------
 @composite("input: Tensor, upper: bool = False", name="cholesky", out=True, samples=_positive_samples)
-def _old_cholesky(input: Any, upper: bool) -> Any:
+def _old_cholesky(input: TensorLike, upper: bool) -> Any:
     """The Cholesky factor of symmetric positive definite matrices."""
     return cholesky(input, upper=upper)
 
@@ -584,7 +589,7 @@ def _old_cholesky(input: Any, upper: bool) -> Any:
 @composite(
     "input: Tensor, some: bool = True", name="qr", returns=OLD_QR, out="exact", samples=_matrix_samples
 )
-def _old_qr(input: Any, some: bool) -> Any:
+def _old_qr(input: TensorLike, some: bool) -> Any:
     """The QR decomposition; all columns of Q unless `some`."""
     return OLD_QR(*qr(input, "reduced" if some else "complete"))
 
@@ -593,7 +598,7 @@ def _old_qr(input: Any, some: bool) -> Any:
     "input: Tensor, some: bool = True, compute_uv: bool = True", name="svd", returns=OLD_SVD, out="exact",
     samples=_matrix_samples,
 )  # fmt: skip
-def _old_svd(input: Any, some: bool, compute_uv: bool) -> Any:
+def _old_svd(input: TensorLike, some: bool, compute_uv: bool) -> Any:
     """The singular value decomposition, with V rather than its adjoint."""
     if not compute_uv:
         values = svdvals(input)
@@ -606,6 +611,6 @@ def _old_svd(input: Any, some: bool, compute_uv: bool) -> Any:
 
 
 @composite("input: Tensor, rcond: Any = 1e-15", name="pinverse", amp="float32", samples=_matrix_samples)
-def _pinverse(input: Any, rcond: Any) -> Any:
+def _pinverse(input: TensorLike, rcond: Any) -> Any:
     """The pseudo-inverse."""
     return pinv(input, rcond)

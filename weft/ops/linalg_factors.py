@@ -7,7 +7,7 @@ made of it, so that gradients of any order pass through its single rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.arrays import Array, HostArray, namespace
 from weft.core.devices import on_host
+from weft.core.dtypes import dtype
 from weft.core.types import TensorType
 from weft.ops.batching import to_front
 from weft.ops.contract import adjoint, multiply, unsupported
@@ -35,6 +36,7 @@ from weft.ops.linalg_decompositions import _cholesky_gradient, _positive_samples
 from weft.ops.record import Op, ops, type_of
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import MaybeTensor, TensorLike
 
 LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 INT = dtypes.int32
@@ -87,7 +89,7 @@ def _lu_kernel(x: HostArray, pivot: bool, check: str) -> tuple[HostArray, HostAr
     return out, pivots, infos
 
 
-def _lu_gradient(g: tuple[Any, ...], out: tuple[Any, ...], _x: Any) -> Any:
+def _lu_gradient(g: tuple[Any, ...], out: tuple[Any, ...], _x: TensorType) -> Any:
     """Through P L U = A: below the diagonal what moves L, on and above it what moves U."""
     along, packed, pivots = g[0], out[0], out[1]
     if along is None:
@@ -129,7 +131,7 @@ lu_packed: Op = contract(
 )  # fmt: skip
 
 
-def _permutation_kernel(pivots: Array, rows: int, kind: Any) -> Array:
+def _permutation_kernel(pivots: Array, rows: int, kind: dtype) -> Array:
     xp = namespace(pivots)
     order = xp.array(xp.broadcast_to(xp.arange(rows), (*pivots.shape[:-1], rows)))
     for i in range(pivots.shape[-1]):
@@ -150,17 +152,17 @@ permutation: Op = contract(
 """The matrix P that exchanges rows as LAPACK's pivots say, in order."""
 
 
-def _ones(like: Any, rows: int, columns: int) -> Any:
+def _ones(like: TensorLike, rows: int, columns: int) -> Any:
     """Ones on the diagonal, beside a tensor."""
     return ops.tril(ops.triu(ops.new_ones(like, (rows, columns))))
 
 
-def _lower(packed: Any, count: int) -> Any:
+def _lower(packed: TensorLike, count: int) -> Any:
     part = ops.tril(ops.narrow(packed, -1, 0, count), -1)
     return ops.add(part, _ones(packed, type_of(packed).shape[-2], count))
 
 
-def _upper(packed: Any, count: int) -> Any:
+def _upper(packed: TensorLike, count: int) -> Any:
     return ops.triu(ops.narrow(packed, -2, 0, count))
 
 
@@ -177,7 +179,7 @@ def _matrix_samples(make: Maker) -> Iterator[Sample]:
 @composite(
     "A: Tensor, *, pivot: bool = True", namespace="linalg", returns=LU, samples=_matrix_samples, amp="float32"
 )
-def lu(A: Any, pivot: bool) -> Any:
+def lu(A: TensorLike, pivot: bool) -> Any:
     """P, L and U with A = P L U: a permutation, a lower and an upper triangle."""
     kind = type_of(A)
     if kind.ndim < 2:
@@ -193,7 +195,7 @@ def lu(A: Any, pivot: bool) -> Any:
     "A: Tensor, *, pivot: bool = True", namespace="linalg", returns=LU_FACTOR, samples=_matrix_samples,
     amp="float32",
 )  # fmt: skip
-def lu_factor(A: Any, pivot: bool) -> Any:
+def lu_factor(A: TensorLike, pivot: bool) -> Any:
     """L and U in one matrix, and the rows that were exchanged; a singular matrix is an error."""
     packed, pivots, _ = lu_packed(A, pivot, "lu_factor")
     return LU_FACTOR(packed, pivots)
@@ -203,13 +205,13 @@ def lu_factor(A: Any, pivot: bool) -> Any:
     "A: Tensor, *, pivot: bool = True, check_errors: bool = False", namespace="linalg", returns=LU_FACTOR_EX,
     samples=_matrix_samples, amp="float32",
 )  # fmt: skip
-def lu_factor_ex(A: Any, pivot: bool, check_errors: bool) -> Any:
+def lu_factor_ex(A: TensorLike, pivot: bool, check_errors: bool) -> Any:
     """As `lu_factor`, with an info for each matrix: where it is singular, or 0."""
     return LU_FACTOR_EX(*lu_packed(A, pivot, "lu_factor_ex" if check_errors else ""))
 
 
 @composite("A: Tensor, pivot: bool = True, get_infos: bool = False", name="lu", samples=_matrix_samples)
-def _old_lu(A: Any, pivot: bool, get_infos: bool) -> Any:
+def _old_lu(A: TensorLike, pivot: bool, get_infos: bool) -> Any:
     """L and U in one matrix, and the rows that were exchanged."""
     packed, pivots, infos = lu_packed(A, pivot, "" if get_infos else "lu_factor")
     return (packed, pivots, infos) if get_infos else (packed, pivots)
@@ -220,7 +222,7 @@ def _old_lu(A: Any, pivot: bool, get_infos: bool) -> Any:
     returns=LU_UNPACK,
     samples=lambda make: iter([Sample(regular(make, 3, 3), np.asarray([2, 2, 3], np.int32))]),
 )  # fmt: skip
-def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool, unpack_pivots: bool) -> Any:
+def lu_unpack(LU_data: TensorLike, LU_pivots: TensorLike, unpack_data: bool, unpack_pivots: bool) -> Any:
     """P, L and U of what `lu_factor` gave."""
     kind = type_of(LU_data)
     if unpack_pivots and type_of(LU_pivots).dtype is not INT:
@@ -251,7 +253,7 @@ def _lu_solve_samples(make: Maker) -> Iterator[Sample]:
     "LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False", namespace="linalg",
     name="lu_solve", samples=_lu_solve_samples, out=True,
 )  # fmt: skip
-def _lu_solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> Any:
+def _lu_solve(LU: TensorLike, pivots: TensorLike, B: TensorLike, left: bool, adjoint: bool) -> Any:
     """The solution of A X = B (or X A = B) for what `lu_factor` gave of A."""
     kind, other = type_of(LU), type_of(B)
     if other.ndim < 2:
@@ -273,7 +275,9 @@ def _lu_solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> Any:
     )
 
 
-def _with_factors(p: Any, lower: Any, upper: Any, b: Any, left: bool, turned: bool) -> Any:
+def _with_factors(
+    p: TensorLike, lower: TensorLike, upper: TensorLike, b: TensorLike, left: bool, turned: bool
+) -> Any:
     """A = P L U solved by two triangles; `turned` takes the adjoint of A."""
     if not left:
         return adjoint(_with_factors(p, lower, upper, adjoint(b), True, not turned))
@@ -288,7 +292,7 @@ def _with_factors(p: Any, lower: Any, upper: Any, b: Any, left: bool, turned: bo
     "b: Tensor, LU_data: Tensor, LU_pivots: Tensor", out=True,
     samples=lambda make: iter(Sample(s.args[2], *s.args[:2]) for s in list(_lu_solve_samples(make))[:1]),
 )  # fmt: skip
-def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Any:
+def lu_solve(b: TensorLike, LU_data: TensorLike, LU_pivots: TensorLike) -> Any:
     """The solution of A X = b for what `lu_factor` gave of A."""
     return _lu_solve(LU_data, LU_pivots, b)
 
@@ -335,7 +339,7 @@ def _symmetric(make: Maker) -> Iterator[Sample]:
 
 
 @composite("A: Tensor, *, hermitian: bool = False", namespace="linalg", returns=LDL, samples=_symmetric)
-def ldl_factor(A: Any, hermitian: bool) -> Any:
+def ldl_factor(A: TensorLike, hermitian: bool) -> Any:
     """L and D in one matrix with A = L D L', and the rows that were exchanged."""
     packed, pivots, _ = ldl_packed(A, hermitian, "ldl_factor")
     return LDL(packed, pivots)
@@ -345,7 +349,7 @@ def ldl_factor(A: Any, hermitian: bool) -> Any:
     "A: Tensor, *, hermitian: bool = False, check_errors: bool = False", namespace="linalg", returns=LDL_EX,
     samples=_symmetric,
 )  # fmt: skip
-def ldl_factor_ex(A: Any, hermitian: bool, check_errors: bool) -> Any:
+def ldl_factor_ex(A: TensorLike, hermitian: bool, check_errors: bool) -> Any:
     """As `ldl_factor`, with an info for each matrix."""
     return LDL_EX(*ldl_packed(A, hermitian, "ldl_factor_ex" if check_errors else ""))
 
@@ -474,7 +478,7 @@ def _inv_ex_kernel(x: HostArray, check: bool) -> tuple[HostArray, HostArray]:
     return np.where(singular, x.dtype.type(np.inf), np.linalg.inv(safe)), infos
 
 
-def _inv_ex_gradient(g: Any, out: Any) -> Any:
+def _inv_ex_gradient(g: Sequence[MaybeTensor], out: Sequence[TensorLike]) -> Any:
     if g[0] is None:
         return None
     return ops.neg(multiply(adjoint(out[0]), multiply(g[0], adjoint(out[0]))))
@@ -520,7 +524,7 @@ def _solve_ex_samples(make: Maker) -> Iterator[Sample]:
     "A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False", namespace="linalg",
     returns=SOLVE_EX, samples=_solve_ex_samples, amp="float32",
 )  # fmt: skip
-def solve_ex(A: Any, B: Any, left: bool, check_errors: bool) -> Any:
+def solve_ex(A: TensorLike, B: TensorLike, left: bool, check_errors: bool) -> Any:
     """The solution of A X = B, and where a matrix is singular (there it is made of infinities)."""
     infos = _singular(A, check_errors)
     singular = ops.reshape(ops.ne(infos, 0), (*type_of(A).shape[:-2], 1, 1))

@@ -21,10 +21,11 @@ from weft.ops.linalg import check_floating, check_matrix, inverse_or_infinite, r
 from weft.ops.record import ops, type_of
 from weft.ops.reduce import dims_of, fold_sum, reduced_shape, restore, wide
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import Dims, DType, MaybeTensor, Number, TensorLike
 
 
 # -- vectors -------------------------------------------------------------------------------------------------
-def _check_dtype(name: str, x: TensorType, kind: Any) -> dtypes.dtype:
+def _check_dtype(name: str, x: TensorType, kind: DType) -> dtypes.dtype:
     """The dtype a norm computes in."""
     if kind is None:
         if x.dtype.category < dtypes.FLOAT:
@@ -53,7 +54,7 @@ def _order_text(order: float) -> str:
     return f"{order:g}"
 
 
-def _vector_norm_type(x: TensorType, order: Any, dim: Any, keepdim: bool, kind: Any) -> TensorType:
+def _vector_norm_type(x: TensorType, order: Number, dim: Dims, keepdim: bool, kind: DType) -> TensorType:
     if isinstance(order, str) or not isinstance(order, (int, float)):
         raise TypeError(
             f"linalg_vector_norm(): argument 'ord' (position 2) must be Number, not {type(order).__name__}"
@@ -65,7 +66,7 @@ def _vector_norm_type(x: TensorType, order: Any, dim: Any, keepdim: bool, kind: 
     return TensorType(reduced_shape(x.shape, dims, keepdim), computed.to_real(), x.device)
 
 
-def _check_empty(x: TensorType, order: float, dim: Any, dims: tuple[int, ...]) -> None:
+def _check_empty(x: TensorType, order: float, dim: Dims, dims: tuple[int, ...]) -> None:
     reason = "because the operation does not have an identity"
     if dim is None or dim == () or len(dims) == x.ndim:
         raise RuntimeError(
@@ -80,7 +81,7 @@ def _check_empty(x: TensorType, order: float, dim: Any, dims: tuple[int, ...]) -
             )
 
 
-def _vector_norm(x: Array, order: Any, dim: Any, keepdim: bool, kind: Any) -> Array:
+def _vector_norm(x: Array, order: Number, dim: Dims, keepdim: bool, kind: DType) -> Array:
     xp = namespace(x)
     if kind is not None or not x.size or x.dtype.kind in "iub" or not isinstance(order, (int, float)):
         result = _vector_norm_type(type_of(x), order, dim, keepdim, kind).dtype.numpy
@@ -107,7 +108,9 @@ def _vector_norm(x: Array, order: Any, dim: Any, keepdim: bool, kind: Any) -> Ar
     return xp.asarray(out).astype(result, copy=False)
 
 
-def _vector_norm_gradient(g: Any, out: Any, x: Any, order: Any, dim: Any, keepdim: Any, kind: Any) -> Any:
+def _vector_norm_gradient(
+    g: TensorLike, out: TensorLike, x: TensorLike, order: float, dim: Dims, keepdim: bool, kind: DType
+) -> Any:
     """Elements of zero vectors, and zeros where the slope is infinite, get gradient 0. Gradients of that are
     NaN where vectors are zero, as PyTorch's: there are none.
     """
@@ -138,7 +141,13 @@ def _vector_norm_gradient(g: Any, out: Any, x: Any, order: Any, dim: Any, keepdi
 
 
 def _vector_norm_direction(
-    tangents: tuple[Any, ...], out: Any, x: Any, order: Any, dim: Any, keepdim: Any, kind: Any
+    tangents: tuple[Any, ...],
+    out: TensorLike,
+    x: TensorLike,
+    order: float,
+    dim: Dims,
+    keepdim: bool,
+    kind: DType,
 ) -> Any:
     """Like the gradient's, zeros do not move; what they are divided by is masked first, so that gradients of
     this, which are what forward over reverse mode computes, are zero there too.
@@ -149,7 +158,7 @@ def _vector_norm_direction(
     if kind is not None and like.dtype is not as_dtype(kind):
         x, tangent = ops._to_copy(x, as_dtype(kind)), ops._to_copy(tangent, as_dtype(kind))
 
-    def total(weights: Any, along: Any) -> Any:
+    def total(weights: MaybeTensor, along: TensorLike) -> Any:
         """The sum of the direction's parts along these numbers, weighted."""
         parts = ops.mul(along, tangent)
         if like.dtype.is_complex:
@@ -174,7 +183,7 @@ def _vector_norm_direction(
     return ops.div(moved, ops.masked_fill(ops.pow(out, order - 1), ops.eq(out, 0), inf))
 
 
-def _no_zeros(x: Any) -> Any:
+def _no_zeros(x: TensorLike) -> Any:
     """The values with 1 for 0: what is divided by them is zero there."""
     return ops.masked_fill(x, ops.eq(x, 0), 1)
 
@@ -204,7 +213,7 @@ vector_norm = reduce(
 
 
 # -- matrices ------------------------------------------------------------------------------------------------
-def _matrix_dims(x: TensorType, dim: Any) -> tuple[int, int]:
+def _matrix_dims(x: TensorType, dim: Dims) -> tuple[int, int]:
     dims = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     if len(dims) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dims))}")
@@ -214,19 +223,19 @@ def _matrix_dims(x: TensorType, dim: Any) -> tuple[int, int]:
     return first, second
 
 
-def _check_order(order: Any) -> None:
+def _check_order(order: float | str) -> None:
     known = ("fro", "nuc") if isinstance(order, str) else (1, -1, 2, -2, inf, -inf)
     if order not in known:
         text = order if isinstance(order, str) else _order_text(order)
         raise RuntimeError(f"linalg.matrix_norm: Order {text} not supported.")
 
 
-def _dropped(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+def _dropped(x: TensorLike, dims: tuple[int, ...], keepdim: bool) -> Any:
     """Without the dimensions of size 1 at these places, unless they are kept."""
     return x if keepdim else ops.reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in dims))
 
 
-def _extreme(x: Any, order: float, dim: int) -> Any:
+def _extreme(x: TensorLike, order: Any, dim: int) -> Any:
     """The largest (or for a negative order smallest) along one dimension, kept; the largest of nothing is
     0.
     """
@@ -235,7 +244,7 @@ def _extreme(x: Any, order: float, dim: int) -> Any:
     return ops.amax(x, dim, True) if x.shape[dim] else ops.sum(x, dim, True)
 
 
-def _singular_norm(x: Any, order: Any, dims: tuple[int, int], keepdim: bool) -> Any:
+def _singular_norm(x: TensorLike, order: Any, dims: tuple[int, int], keepdim: bool) -> Any:
     rank = len(x.shape)
     others = tuple(i for i in range(rank) if i not in dims)
     values = ops.linalg_svdvals(ops.permute(x, (*others, *dims)))
@@ -260,7 +269,7 @@ def _matrix_samples(make: Maker) -> Iterator[Sample]:
     "A: Tensor, ord: Any = 'fro', dim: Any = (-2, -1), keepdim: bool = False, *, dtype: DType = None",
     namespace="linalg", out="exact", samples=_matrix_samples,
 )  # fmt: skip
-def matrix_norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def matrix_norm(A: TensorLike, ord: float | str, dim: Dims, keepdim: bool, dtype: DType) -> Any:
     """A norm of matrices: "fro", "nuc", 1, 2, inf and the negative orders (smallest instead of largest)."""
     like = type_of(A)
     check_matrix(like, "matrix_norm")
@@ -291,7 +300,7 @@ def _norm_samples(make: Maker) -> Iterator[Sample]:
     "input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: DType = None",
     namespace="linalg", out="exact", samples=_norm_samples,
 )  # fmt: skip
-def norm(input: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def norm(input: TensorLike, ord: float | str | None, dim: Dims, keepdim: bool, dtype: DType) -> Any:
     """A vector norm or, for two dimensions or an order with a name, a matrix norm."""
     rank = len(input.shape)
     dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
@@ -318,7 +327,7 @@ def _cond_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite("A: Tensor, p: Any = None", namespace="linalg", out=True, samples=_cond_samples)
-def cond(A: Any, p: Any) -> Any:
+def cond(A: TensorLike, p: float | str | None) -> Any:
     """The condition number with respect to a matrix norm; infinite for singular matrices."""
     like = type_of(A)
     if like.ndim < 2:

@@ -33,6 +33,7 @@ from weft.ops.linalg import (
 from weft.ops.record import Op, broadcast_shapes, common_device, ops, type_of
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import Operand, Sizes, TensorLike
 
 EIG, GEQRF = result("linalg_eig", "eigenvalues", "eigenvectors"), result("geqrf", "a", "tau")
 TRIANGULAR = result("triangular_solve", "solution", "cloned_coefficient")
@@ -106,7 +107,7 @@ eig: Op = contract(
 )  # fmt: skip
 
 
-def _eigvals_gradient(g: Any, _out: Any, x: Any) -> Any:
+def _eigvals_gradient(g: TensorLike, _out: object, x: TensorLike) -> Any:
     return _eig_gradient((g, None), tuple(eig(x)))
 
 
@@ -158,11 +159,11 @@ def _check_reflectors(name: str, kind: TensorType, tau: TensorType) -> None:
         )
 
 
-def _diagonal(like: Any, rows: int, columns: int) -> Any:
+def _diagonal(like: TensorLike, rows: int, columns: int) -> Any:
     return ops.tril(ops.triu(ops.new_ones(like, (rows, columns))))
 
 
-def _reflected(packed: Any, tau: Any, x: Any, turned: bool) -> Any:
+def _reflected(packed: TensorLike, tau: TensorLike, x: TensorLike, turned: bool) -> Any:
     """Q x (or Q' x) for the Q whose reflectors are below the diagonal."""
     rows, count = type_of(packed).shape[-2], type_of(tau).shape[-1]
     vectors = ops.tril(ops.narrow(packed, -1, 0, count), -1)
@@ -184,7 +185,7 @@ def _reflector_samples(make: Maker) -> Iterator[Sample]:
     "input: Tensor, tau: Tensor", namespace="linalg", out=True,
     samples=_reflector_samples,
 )  # fmt: skip
-def householder_product(input: Any, tau: Any) -> Any:
+def householder_product(input: TensorLike, tau: TensorLike) -> Any:
     """The first columns of the product of the reflectors that `geqrf` gives."""
     kind = type_of(input)
     _check_reflectors("linalg.householder_product", kind, type_of(tau))
@@ -197,7 +198,7 @@ def householder_product(input: Any, tau: Any) -> Any:
 @composite(
     "input: Tensor, input2: Tensor", name="orgqr", out=True, samples=_reflector_samples,
 )  # fmt: skip
-def _orgqr(input: Any, input2: Any) -> Any:
+def _orgqr(input: TensorLike, input2: TensorLike) -> Any:
     """The first columns of the product of the reflectors that `geqrf` gives."""
     return householder_product(input, input2)
 
@@ -211,7 +212,7 @@ def _ormqr_samples(make: Maker) -> Iterator[Sample]:
     "input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False", out=True,
     samples=_ormqr_samples,
 )  # fmt: skip
-def ormqr(input: Any, input2: Any, input3: Any, left: bool, transpose: bool) -> Any:
+def ormqr(input: TensorLike, input2: TensorLike, input3: TensorLike, left: bool, transpose: bool) -> Any:
     """The product of Q (or its adjoint), as `geqrf` gives it, with a matrix on the right or the left."""
     kind, other = type_of(input), type_of(input3)
     _check_reflectors("ormqr", kind, type_of(input2))
@@ -267,7 +268,7 @@ def _factor(make: Maker, upper: bool, *shape: int) -> Any:
     return np.triu(matrix) if upper else np.tril(matrix)
 
 
-def _along_factor(factor: Any, common: Any, upper: bool) -> Any:
+def _along_factor(factor: TensorLike, common: TensorLike, upper: bool) -> Any:
     """The gradient of a factor from that of A, of which both triangles count, as in PyTorch: also elements
     of the factor that are not read get what they would if A were multiplied out.
     """
@@ -292,11 +293,13 @@ def _check_lapack(x: TensorType, kernel: str) -> None:
         raise unsupported(kernel, x.dtype)
 
 
-def _solution_gradient(g: Any, _out: Any, _b: Any, factor: Any, upper: bool) -> Any:
+def _solution_gradient(g: TensorLike, _out: object, _b: TensorType, factor: TensorLike, upper: bool) -> Any:
     return reduced(cholesky_solve(g, factor, upper), _b.shape)
 
 
-def _solution_factor_gradient(g: Any, out: Any, _b: Any, factor: Any, upper: bool) -> Any:
+def _solution_factor_gradient(
+    g: TensorLike, out: TensorLike, _b: object, factor: TensorLike, upper: bool
+) -> Any:
     common = multiply(cholesky_solve(g, factor, upper), adjoint(out))
     return reduced(_along_factor(factor, common, upper), tuple(factor.shape))
 
@@ -334,7 +337,7 @@ def _cholesky_inverse_kernel(x: Array, upper: bool) -> Array:
     return _two_triangles(xp.broadcast_to(xp.eye(x.shape[-1], dtype=x.dtype), x.shape), x, upper)
 
 
-def _cholesky_inverse_gradient(g: Any, out: Any, x: Any, upper: bool) -> Any:
+def _cholesky_inverse_gradient(g: TensorLike, out: TensorLike, x: TensorLike, upper: bool) -> Any:
     return _along_factor(x, multiply(out, multiply(g, out)), upper)
 
 
@@ -355,7 +358,7 @@ contract(
     "b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False",
     returns=TRIANGULAR, samples=lambda make: iter([Sample(make(3, 2), regular(make, 3, 3))]),
 )  # fmt: skip
-def triangular_solve(b: Any, A: Any, upper: bool, transpose: bool, unitriangular: bool) -> Any:
+def triangular_solve(b: TensorLike, A: TensorLike, upper: bool, transpose: bool, unitriangular: bool) -> Any:
     """The solution of A X = b for a triangular A, and a copy of A."""
     _check_factor(type_of(b), type_of(A), "triangular_solve")
     turned = ops.transpose(A, -1, -2) if transpose else A
@@ -368,7 +371,13 @@ def triangular_solve(b: Any, A: Any, upper: bool, transpose: bool, unitriangular
     "A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None",
     namespace="linalg", samples=lambda make: iter([Sample(regular(make, 3, 2), grad=False)]),
 )  # fmt: skip
-def matrix_rank(A: Any, tol: Any, hermitian: bool, atol: Any, rtol: Any) -> Any:
+def matrix_rank(
+    A: TensorLike,
+    tol: TensorLike | float | None,
+    hermitian: bool,
+    atol: TensorLike | float | None,
+    rtol: TensorLike | float | None,
+) -> Any:
     """How many singular values are above a tolerance."""
     kind = type_of(A)
     if kind.ndim < 2:
@@ -396,14 +405,14 @@ def matrix_rank(A: Any, tol: Any, hermitian: bool, atol: Any, rtol: Any) -> Any:
     return ops.sum(ops.gt(values, limit), -1)
 
 
-def _column(value: Any) -> Any:
+def _column(value: Operand) -> Any:
     return ops.unsqueeze(value, -1) if hasattr(value, "shape") else value
 
 
 @composite(
     "A: Tensor", samples=lambda make: iter([Sample(_positive(make, 3, 3)), Sample(_positive(make, 2, 2, 2))])
 )
-def logdet(A: Any) -> Any:
+def logdet(A: TensorLike) -> Any:
     """The logarithm of the determinant; NaN where that is negative."""
     kind = type_of(A)
     if kind.ndim < 2 or kind.shape[-1] != kind.shape[-2]:
@@ -433,7 +442,7 @@ def _positive(make: Maker, *shape: int) -> Any:
     samples=lambda make: iter([Sample(regular(make, 4, 4).reshape(2, 2, 4), 2), Sample(
         regular(make, 4, 4).reshape(4, 2, 2), ind=1)]),
 )  # fmt: skip
-def tensorinv(A: Any, ind: int) -> Any:
+def tensorinv(A: TensorLike, ind: int) -> Any:
     """The inverse of a tensor as a map from its last dimensions to its first `ind`."""
     shape = tuple(type_of(A).shape)
     if ind <= 0:
@@ -451,7 +460,7 @@ def tensorinv(A: Any, ind: int) -> Any:
     "A: Tensor, B: Tensor, dims: Any = None", namespace="linalg", out=True,
     samples=lambda make: iter([Sample(regular(make, 4, 4).reshape(2, 2, 4), make(2, 2))]),
 )  # fmt: skip
-def tensorsolve(A: Any, B: Any, dims: Any) -> Any:
+def tensorsolve(A: TensorLike, B: TensorLike, dims: Sizes | None) -> Any:
     """X with A X = B, where A maps tensors of X's shape to tensors of B's."""
     if dims is not None:
         rank = type_of(A).ndim
@@ -471,7 +480,7 @@ def tensorsolve(A: Any, B: Any, dims: Any) -> Any:
     "x: Tensor, *, N: Any = None", namespace="linalg", name="vander",
     samples=lambda make: iter([Sample(make(3)), Sample(make(2, 3), N=2)]),
 )  # fmt: skip
-def _vander(x: Any, N: Any) -> Any:
+def _vander(x: TensorLike, N: int | None) -> Any:
     """Rows of rising powers of each element."""
     kind = type_of(x)
     if kind.dtype is dtypes.bool_:
@@ -488,6 +497,6 @@ def _vander(x: Any, N: Any) -> Any:
     "input: Tensor, tensor: Tensor", name="vdot", out=True,
     aliases=(), samples=lambda make: iter([Sample(make(3), make(3)), Sample(make(0), make(0))]),
 )  # fmt: skip
-def vdot(input: Any, tensor: Any) -> Any:
+def vdot(input: TensorLike, tensor: TensorLike) -> Any:
     """The dot product of two vectors, the first conjugated."""
     return ops.dot(ops.conj(input), tensor)

@@ -18,6 +18,7 @@ from weft.ops.families import composite, index
 from weft.ops.record import Op, ops, quiet, type_of
 from weft.ops.reduce import dims_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import Dims, DType, MaybeTensor, Number, Sizes, TensorLike
 
 FOLD = (
     "input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType = None, mask: MaybeTensor = None"
@@ -25,7 +26,7 @@ FOLD = (
 LINE = "input: Tensor, dim: int, *, dtype: DType = None, mask: MaybeTensor = None"
 
 
-def _masked(x: Any, mask: Any, nothing: float) -> Any:
+def _masked(x: TensorLike, mask: MaybeTensor, nothing: float) -> Any:
     """The tensor with this number where the mask is false."""
     if mask is None:
         return x
@@ -35,11 +36,11 @@ def _masked(x: Any, mask: Any, nothing: float) -> Any:
     return ops.where(mask, x, bool(nothing) if type_of(x).dtype is dtypes.bool_ else nothing)
 
 
-def _cast(x: Any, dtype: Any) -> Any:
+def _cast(x: TensorLike, dtype: DType) -> Any:
     return x if dtype is None or type_of(x).dtype is dtype else ops._to_copy(x, dtype)
 
 
-def _bounded(x: Any, mask: Any, sign: int, name: str) -> Any:
+def _bounded(x: TensorLike, mask: MaybeTensor, sign: int, name: str) -> Any:
     """The tensor with a number where the mask is false that no element is below (sign -1) or above (1)."""
     if mask is None:
         return x
@@ -52,7 +53,7 @@ def _bounded(x: Any, mask: Any, sign: int, name: str) -> Any:
     return _masked(x, mask, limits.max if sign > 0 else limits.min)
 
 
-def _dims(dim: Any) -> Any:
+def _dims(dim: Dims) -> Any:
     return None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
 
 
@@ -74,14 +75,14 @@ def _line_samples(make: Maker) -> Iterator[Sample]:
 def _fold(name: str, doc: str, run: Callable[..., Any]) -> Op:
     """Defines a reduction over some dimensions."""
 
-    def body(input: Any, dim: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
+    def body(input: TensorLike, dim: Dims, keepdim: bool, dtype: DType, mask: MaybeTensor) -> Any:
         return run(_cast(input, dtype), mask, _dims(dim), keepdim)
 
     body.__doc__ = doc
     return composite(FOLD, name=name, namespace="masked", samples=_samples)(body)
 
 
-def _product(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
+def _product(x: TensorLike, mask: MaybeTensor, dim: Sizes | None, keepdim: bool) -> Any:
     x = _masked(x, mask, 1)
     rank = type_of(x).ndim
     places = tuple(range(rank)) if dim is None else tuple(d % max(rank, 1) for d in dim)
@@ -90,7 +91,7 @@ def _product(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
     return x
 
 
-def _extreme(x: Any, mask: Any, dim: Any, keepdim: bool, sign: int) -> Any:
+def _extreme(x: TensorLike, mask: MaybeTensor, dim: Dims, keepdim: bool, sign: int) -> Any:
     x = _bounded(x, mask, -sign, "amax" if sign > 0 else "amin")
     return (ops.amax if sign > 0 else ops.amin)(x, () if dim is None else dim, keepdim)
 
@@ -102,7 +103,7 @@ def _count(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
     return ops.sum(_masked(ones, mask, 0), dim, keepdim)
 
 
-def _mean(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
+def _mean(x: TensorLike, mask: MaybeTensor, dim: Dims, keepdim: bool) -> Any:
     kind = type_of(x).dtype
     if kind.category < dtypes.FLOAT:
         raise ValueError(
@@ -114,7 +115,7 @@ def _mean(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
     return ops.div(ops.sum(_masked(x, mask, 0), dim, keepdim), _count(x, mask, dim, keepdim))
 
 
-def _variance(x: Any, mask: Any, dim: Any, keepdim: bool, correction: Any) -> Any:
+def _variance(x: TensorLike, mask: MaybeTensor, dim: Dims, keepdim: bool, correction: Number) -> Any:
     if type_of(x).dtype is dtypes.bool_:
         ops.sub(x, 1.0)  # which refuses that
     if type_of(x).dtype.category < dtypes.FLOAT:
@@ -145,7 +146,7 @@ _fold(
 _fold("mean", "The mean of the unmasked elements.", _mean)
 
 
-def _log_sum(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
+def _log_sum(x: TensorLike, mask: MaybeTensor, dim: Dims, keepdim: bool) -> Any:
     places = tuple(range(type_of(x).ndim)) if dim is None else dim
     return _cast(ops.logsumexp(_bounded(x, mask, -1, "logsumexp"), places, keepdim), type_of(x).dtype)
 
@@ -156,7 +157,7 @@ _fold("logsumexp", "The logarithm of the sum of exponentials of the unmasked ele
 def _place(name: str, sign: int) -> Op:
     """Defines `argmax` or `argmin`, which give places in the input's dtype, as PyTorch's do."""
 
-    def body(input: Any, dim: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
+    def body(input: TensorLike, dim: int | None, keepdim: bool, dtype: DType, mask: MaybeTensor) -> Any:
         x = _cast(input, dtype)
         found = getattr(ops, name)(_bounded(x, mask, -sign, name), dim, keepdim)
         return ops._to_copy(found, type_of(x).dtype)
@@ -190,7 +191,7 @@ _median_back = index(
     "input: Tensor, dim: Dims = -1, *, keepdim: bool = False, dtype: DType = None, mask: MaybeTensor = None",
     namespace="masked", samples=_line_samples,
 )  # fmt: skip
-def median(input: Any, dim: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
+def median(input: TensorLike, dim: Dims, keepdim: bool, dtype: DType, mask: MaybeTensor) -> Any:
     """The middle of what counts, along the first of the dimensions; `dtype` is for inputs that are no
     floats.
     """
@@ -219,7 +220,7 @@ SPREAD = (
 )
 
 
-def _correction(unbiased: Any, correction: Any) -> Any:
+def _correction(unbiased: bool | None, correction: Number | None) -> Any:
     if unbiased is not None and correction is not None:
         raise ValueError("Only one of unbiased and correction may be given")
     if correction is not None:
@@ -227,7 +228,7 @@ def _correction(unbiased: Any, correction: Any) -> Any:
     return 1 if unbiased is None or unbiased else 0
 
 
-def _spread_dtype(input: Any, dtype: Any) -> Any:
+def _spread_dtype(input: TensorLike, dtype: DType) -> Any:
     """The dtype of a variance: what is asked for, or the input's, complex too."""
     own = type_of(input).dtype
     return dtype or (dtypes.float32 if own.category < dtypes.FLOAT else own)
@@ -243,14 +244,22 @@ def var(input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: bool, dty
 
 
 @composite(SPREAD, namespace="masked", samples=lambda make: (s for s in list(_samples(make))[1:]))
-def std(input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
+def std(
+    input: TensorLike,
+    dim: Dims,
+    unbiased: bool | None,
+    correction: Number | None,
+    keepdim: bool,
+    dtype: DType,
+    mask: MaybeTensor,
+) -> Any:
     """The standard deviation of what counts."""
     return ops.sqrt(var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask))
 
 
 # -- along one dimension -------------------------------------------------------------------------------------
 def _line(name: str, doc: str, fill: Callable[..., Any], run: Callable[..., Any]) -> Op:
-    def body(input: Any, dim: int, dtype: Any, mask: Any) -> Any:
+    def body(input: TensorLike, dim: int, dtype: DType, mask: MaybeTensor) -> Any:
         return run(fill(_cast(input, dtype), mask), dim)
 
     def samples(make: Maker) -> Iterator[Sample]:
@@ -266,7 +275,7 @@ def _running(op: Op) -> Callable[[Any, int], Any]:
     return lambda x, dim: op(x, dim, dtype=type_of(x).dtype)
 
 
-def _above(x: Any, mask: Any) -> Any:
+def _above(x: TensorLike, mask: MaybeTensor) -> Any:
     return _bounded(x, mask, -1, "amax")
 
 

@@ -8,7 +8,7 @@ written in ops, so every order is exact (Note [Gradient of a norm]).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.core import modes
@@ -20,6 +20,7 @@ from weft.ops.families import HIDDEN, composite, reduce
 from weft.ops.record import Op, broadcast_shapes, joint, ops, same_shape, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import floats_only, no_grad, working
+from weft.ops.values import MaybeTensor, Sizes, TensorLike
 
 
 # -- the common core of the norms ----------------------------------------------------------------------------
@@ -91,8 +92,9 @@ def _summed(shape: tuple[int, ...], affine: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _norm_backward_rule(
-    g: TensorType, x: TensorType, weight: Any, shape: Any, dims: Any, eps: float, needs: Any
-) -> tuple[TensorType, ...]:
+    g: TensorType, x: TensorType, weight: TensorType | None, shape: tuple[int, ...], dims: tuple[int, ...],
+    eps: float, needs: Sequence[bool],
+) -> tuple[TensorType, ...]:  # fmt: skip
     floats_only("norm_backward", x.dtype)
     kind = x.dtype if weight is None else weight.dtype
     shapes = (x.shape if needs[0] else (0,), shape if needs[1] else (0,), shape if needs[2] else (0,))
@@ -100,24 +102,16 @@ def _norm_backward_rule(
 
 
 def _norm_second(
-    needs: Any,
-    g: Any,
-    _out: Any,
-    grad: Any,
-    x: Any,
-    weight: Any,
-    shape: Any,
-    dims: Any,
-    eps: float,
-    wanted: Any,
-) -> tuple[Any, Any, Any]:
+    needs: Sequence[bool], g: Sequence[MaybeTensor], _out: object, grad: TensorLike, x: TensorLike,
+    weight: MaybeTensor, shape: tuple[int, ...], dims: tuple[int, ...], eps: float, wanted: Sequence[bool],
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """See Note [Gradient of a norm]."""
     by_input, by_weight, by_bias = (part if want else None for part, want in zip(g, wanted, strict=True))
 
-    def mean(value: Any) -> Any:
+    def mean(value: TensorLike) -> Any:
         return ops.mean(value, dims, True)
 
-    def project(value: Any) -> Any:
+    def project(value: TensorLike) -> Any:
         return ops.sub(ops.sub(value, mean(value)), ops.mul(normal, mean(ops.mul(value, normal))))
 
     def total(parts: list[Any]) -> Any:
@@ -182,8 +176,9 @@ norm_backward = reduce(
 
 
 def _norm_vjp(
-    needs: Any, g: Any, x: Any, weight: Any, shape: tuple[int, ...], dims: tuple[int, ...], eps: float
-) -> list[Any]:
+    needs: Sequence[bool], g: TensorLike, x: TensorLike, weight: MaybeTensor, shape: tuple[int, ...],
+    dims: tuple[int, ...], eps: float,
+) -> list[Any]:  # fmt: skip
     """Gradients of input, weight and bias, those that are needed."""
     wanted = (needs[0], needs[1] and weight is not None, needs[2])
     parts = norm_backward(g, x, weight, shape, dims, eps, wanted)
@@ -205,7 +200,7 @@ def _check_float(x: TensorType, name: str) -> None:
 
 
 # -- layer norm ----------------------------------------------------------------------------------------------
-def _check_normalized(name: str, x: TensorType, shape: Any, **parameters: Any) -> tuple[int, ...]:
+def _check_normalized(name: str, x: TensorType, shape: Sizes, **parameters: Any) -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)):
         raise TypeError(
             f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not "
@@ -236,15 +231,18 @@ def _check_normalized(name: str, x: TensorType, shape: Any, **parameters: Any) -
 
 
 def _layer_rule(
-    x: TensorType, shape: Any, weight: Any, bias: Any, eps: float, cudnn_enable: bool
-) -> TensorType:
+    x: TensorType, shape: Sizes, weight: TensorType | None, bias: TensorType | None, eps: float,
+    cudnn_enable: bool,
+) -> TensorType:  # fmt: skip
     _check_normalized("layer_norm", x, shape, weight=weight, bias=bias)
     _check_float(x, "LayerNormKernelImpl")
     check_parameters(x, weight, bias)
     return x
 
 
-def _layer_kernel(x: Array, shape: Any, weight: Any, bias: Any, eps: float, cudnn_enable: bool) -> Array:
+def _layer_kernel(
+    x: Array, shape: Sizes, weight: Array | None, bias: Array | None, eps: float, cudnn_enable: bool
+) -> Array:
     wanted = tuple(shape)
     rank = x.ndim - len(wanted)
     for parameter in (weight, bias):
@@ -258,8 +256,9 @@ def _layer_kernel(x: Array, shape: Any, weight: Any, bias: Any, eps: float, cudn
 
 
 def _layer_vjp(
-    needs: Any, g: Any, _out: Any, x: Any, shape: Any, weight: Any, _bias: Any, eps: float
-) -> list[Any]:
+    needs: Sequence[bool], g: TensorLike, _out: object, x: TensorLike, shape: Sizes, weight: MaybeTensor,
+    _bias: object, eps: float,
+) -> list[Any]:  # fmt: skip
     shape = tuple(shape)
     rank = len(x.shape)
     return _norm_vjp(needs, g, x, weight, shape, tuple(range(rank - len(shape), rank)), eps)
@@ -298,8 +297,9 @@ layer_norm = reduce(
 
 # -- group norm ----------------------------------------------------------------------------------------------
 def _group_rule(
-    x: TensorType, groups: int, weight: Any, bias: Any, eps: float, cudnn_enabled: bool
-) -> TensorType:
+    x: TensorType, groups: int, weight: TensorType | None, bias: TensorType | None, eps: float,
+    cudnn_enabled: bool,
+) -> TensorType:  # fmt: skip
     if x.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {x.ndim}")
     if groups <= 0:
@@ -327,7 +327,9 @@ def _group_shapes(shape: tuple[int, ...], groups: int) -> tuple[tuple[int, ...],
     return (shape[0], groups, inner, math.prod(shape[2:])), (1, groups, inner, 1)
 
 
-def _group_kernel(x: Array, groups: int, weight: Any, bias: Any, eps: float, cudnn_enabled: bool) -> Array:
+def _group_kernel(
+    x: Array, groups: int, weight: Array | None, bias: Array | None, eps: float, cudnn_enabled: bool
+) -> Array:
     split, affine = _group_shapes(x.shape, groups)
     out, _, _, scale = _moments(namespace(x), working(x).reshape(split), (2, 3), eps)
     out *= scale
@@ -336,8 +338,9 @@ def _group_kernel(x: Array, groups: int, weight: Any, bias: Any, eps: float, cud
 
 
 def _group_vjp(
-    needs: Any, g: Any, _out: Any, x: Any, groups: int, weight: Any, _bias: Any, eps: float
-) -> list[Any]:
+    needs: Sequence[bool], g: TensorLike, _out: object, x: TensorLike, groups: int, weight: MaybeTensor,
+    _bias: object, eps: float,
+) -> list[Any]:  # fmt: skip
     split, affine = _group_shapes(tuple(x.shape), groups)
     scaled = None if weight is None else ops.reshape(weight, affine)
     parts = _norm_vjp(needs, ops.reshape(g, split), ops.reshape(x, split), scaled, affine, (2, 3), eps)
@@ -382,7 +385,9 @@ group_norm = reduce(
     "1e-05",
     name="group_norm", namespace="nn.functional", samples=_group_samples,
 )  # fmt: skip
-def _group_norm_user(x: Any, num_groups: int, weight: Any, bias: Any, eps: float) -> Any:
+def _group_norm_user(
+    x: TensorLike, num_groups: int, weight: MaybeTensor, bias: MaybeTensor, eps: float
+) -> Any:
     """Normalises each group of channels of each example."""
     shape = tuple(type_of(x).shape)
     if len(shape) < 2:
@@ -401,7 +406,7 @@ def _channel_shape(rank: int, channels: int) -> tuple[int, ...]:
 
 
 def _training_rule(
-    x: TensorType, weight: Any, bias: Any, eps: float
+    x: TensorType, weight: TensorType | None, bias: TensorType | None, eps: float
 ) -> tuple[TensorType, TensorType, TensorType]:
     _check_float(x, "batch_norm")
     check_parameters(x, weight, bias)
@@ -410,7 +415,9 @@ def _training_rule(
     return x, TensorType(channels, kind, x.device), TensorType(channels, kind, x.device)
 
 
-def _training_kernel(x: Array, weight: Any, bias: Any, eps: float) -> tuple[Array, Array, Array]:
+def _training_kernel(
+    x: Array, weight: Array | None, bias: Array | None, eps: float
+) -> tuple[Array, Array, Array]:
     dims = (0, *range(2, x.ndim))
     out, mean, variance, scale = _moments(namespace(x), working(x), dims, eps)
     shape = _channel_shape(x.ndim, x.shape[1])
@@ -422,7 +429,10 @@ def _training_kernel(x: Array, weight: Any, bias: Any, eps: float) -> tuple[Arra
     return out.astype(x.dtype, copy=False), mean.reshape(-1), variance.reshape(-1)
 
 
-def _training_vjp(needs: Any, g: Any, _out: Any, x: Any, weight: Any, _bias: Any, eps: float) -> list[Any]:
+def _training_vjp(
+    needs: Sequence[bool], g: Sequence[MaybeTensor], _out: object, x: TensorLike, weight: MaybeTensor,
+    _bias: object, eps: float,
+) -> list[Any]:  # fmt: skip
     shape = _channel_shape(len(x.shape), x.shape[1])
     scaled = None if weight is None else ops.reshape(weight, shape)
     dims = (0, *range(2, len(x.shape)))
@@ -440,7 +450,7 @@ def _training_vjp(needs: Any, g: Any, _out: Any, x: Any, weight: Any, _bias: Any
     return [by_input, *(None if p is None else ops.reshape(p, (x.shape[1],)) for p in parts[1:])]
 
 
-def _fold_channels(value: Any, dim: int | None, size: int) -> Any:
+def _fold_channels(value: TensorLike, dim: int | None, size: int) -> Any:
     """`(B, N, C, …)` as `(N, B * C, …)`."""
     value = ops.movedim(spread_to(value, dim, size), 0, 1)
     return ops.reshape(value, (value.shape[0], size * value.shape[2], *value.shape[3:]))
@@ -475,14 +485,17 @@ batch_norm_training = reduce(
 
 
 def _inference_rule(
-    x: TensorType, weight: Any, bias: Any, mean: Any, variance: Any, eps: float
-) -> TensorType:
+    x: TensorType, weight: TensorType | None, bias: TensorType | None, mean: TensorType,
+    variance: TensorType, eps: float,
+) -> TensorType:  # fmt: skip
     _check_float(x, "batch_norm")
     check_parameters(x, weight, bias)
     return x
 
 
-def _inference_kernel(x: Array, weight: Any, bias: Any, mean: Array, variance: Array, eps: float) -> Array:
+def _inference_kernel(
+    x: Array, weight: Array | None, bias: Array | None, mean: Array, variance: Array, eps: float
+) -> Array:
     xp = namespace(x)
     shape = _channel_shape(x.ndim, x.shape[1])
     scale = 1.0 / xp.sqrt(working(variance) + eps)
@@ -495,8 +508,9 @@ def _inference_kernel(x: Array, weight: Any, bias: Any, mean: Array, variance: A
 
 
 def _inference_vjp(
-    needs: Any, g: Any, _out: Any, x: Any, weight: Any, _bias: Any, mean: Any, variance: Any, eps: float
-) -> list[Any]:
+    needs: Sequence[bool], g: TensorLike, _out: object, x: TensorLike, weight: MaybeTensor, _bias: object,
+    mean: TensorLike, variance: TensorLike, eps: float,
+) -> list[Any]:  # fmt: skip
     rank = len(x.shape)
     shape, dims = _channel_shape(rank, x.shape[1]), (0, *range(2, rank))
     scale = ops.rsqrt(ops.add(variance, eps))
@@ -534,7 +548,7 @@ batch_norm_inference = reduce(
 )  # fmt: skip
 
 
-def _update(running: Any, batch: Any, momentum: float) -> None:
+def _update(running: Any, batch: TensorLike, momentum: float) -> None:
     """Moves a running statistic towards a batch's, in place and unrecorded."""
     token = modes.enter(grad=False)
     try:
@@ -550,8 +564,9 @@ def _check_channels(channels: int, **parameters: Any) -> None:
 
 
 def _run_batch_norm(
-    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: Any, eps: float
-) -> Any:
+    x: TensorLike, weight: MaybeTensor, bias: MaybeTensor, mean: MaybeTensor, variance: MaybeTensor,
+    training: bool, momentum: float | None, eps: float,
+) -> Any:  # fmt: skip
     kind = type_of(x)
     if not isinstance(momentum, (int, float)):
         raise TypeError(
@@ -592,16 +607,9 @@ def _batch_samples(make: Maker) -> Iterator[Sample]:
     samples=lambda make: iter([Sample(make(4, 3), make(3), make(3), None, None, True, 0.1, 1e-3, False)]),
 )
 def batch_norm(
-    x: Any,
-    weight: Any,
-    bias: Any,
-    mean: Any,
-    variance: Any,
-    training: bool,
-    momentum: Any,
-    eps: float,
-    _cudnn: bool,
-) -> Any:
+    x: TensorLike, weight: MaybeTensor, bias: MaybeTensor, mean: MaybeTensor, variance: MaybeTensor,
+    training: bool, momentum: float | None, eps: float, _cudnn: bool,
+) -> Any:  # fmt: skip
     """Normalises each channel over the batch, or by running statistics."""
     return _run_batch_norm(x, weight, bias, mean, variance, training, momentum, eps)
 
@@ -612,8 +620,9 @@ def batch_norm(
     name="batch_norm", namespace="nn.functional", samples=_batch_samples,
 )  # fmt: skip
 def _batch_norm_user(
-    x: Any, mean: Any, variance: Any, weight: Any, bias: Any, training: bool, momentum: Any, eps: float
-) -> Any:
+    x: TensorLike, mean: MaybeTensor, variance: MaybeTensor, weight: MaybeTensor, bias: MaybeTensor,
+    training: bool, momentum: float | None, eps: float,
+) -> Any:  # fmt: skip
     """Normalises each channel over the batch (and updates running statistics), or by running statistics."""
     shape = type_of(x).shape
     if training and shape[0] * math.prod(shape[2:]) == 1:
@@ -663,24 +672,17 @@ def _instance_norm_user(
     samples=lambda make: iter([Sample(make(2, 3, 4), make(3), make(3), None, None, True, 0.1, 1e-3, False)]),
 )
 def instance_norm(
-    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, use_input_stats: bool, momentum: float,
-    eps: float,
-    _cudnn: bool,
+    x: TensorLike, weight: MaybeTensor, bias: MaybeTensor, mean: MaybeTensor, variance: MaybeTensor,
+    use_input_stats: bool, momentum: float, eps: float, _cudnn: bool,
 ) -> Any:  # fmt: skip
     """Normalises each channel of each example over its spatial dimensions."""
     return _run_instance_norm(x, weight, bias, mean, variance, use_input_stats, momentum, eps)
 
 
 def _run_instance_norm(
-    x: Any,
-    weight: Any,
-    bias: Any,
-    mean: Any,
-    variance: Any,
-    use_input_stats: bool,
-    momentum: float,
-    eps: float,
-) -> Any:
+    x: TensorLike, weight: MaybeTensor, bias: MaybeTensor, mean: MaybeTensor, variance: MaybeTensor,
+    use_input_stats: bool, momentum: float, eps: float,
+) -> Any:  # fmt: skip
     if not use_input_stats and (mean is None or variance is None):
         raise RuntimeError(
             "Expected running_mean and running_var to be defined when use_input_stats is false"
@@ -688,7 +690,7 @@ def _run_instance_norm(
     shape = tuple(type_of(x).shape)
     count, channels = shape[0], shape[1]
 
-    def spread(value: Any) -> Any:
+    def spread(value: MaybeTensor) -> Any:
         return None if value is None else ops.repeat(value, (count,))
 
     wide = ops.reshape(x, (1, count * channels, *shape[2:]))
@@ -713,7 +715,7 @@ def _rms_samples(make: Maker) -> Iterator[Sample]:
     "input: Tensor, normalized_shape: Any, weight: MaybeTensor = None, eps: Any = None", method=False,
     aliases=("nn.functional.rms_norm",), samples=_rms_samples,
 )  # fmt: skip
-def rms_norm(x: Any, normalized_shape: Any, weight: Any, eps: Any) -> Any:
+def rms_norm(x: TensorLike, normalized_shape: Sizes, weight: MaybeTensor, eps: float | None) -> Any:
     """Divides by the root of the mean square over the last dimensions."""
     kind = type_of(x)
     parameter = None if weight is None else type_of(weight)
@@ -744,13 +746,13 @@ def _normalize_samples(make: Maker) -> Iterator[Sample]:
     "input: Tensor, p: Any = 2.0, dim: Any = 1, eps: float = 1e-12", namespace="nn.functional", out=True,
     samples=_normalize_samples,
 )  # fmt: skip
-def normalize(x: Any, p: Any, dim: Any, eps: float) -> Any:
+def normalize(x: TensorLike, p: float, dim: int, eps: float) -> Any:
     """Divides by the p-norm along `dim`, or by `eps` where that is smaller."""
     length = ops.clamp_min(ops.linalg_vector_norm(x, p, dim, True), eps)
     return ops.div(x, ops.expand(length, tuple(type_of(x).shape)))
 
 
-def _common(x: Any, y: Any) -> dtype:
+def _common(x: TensorLike, y: TensorLike) -> dtype:
     return promote_types(type_of(x).dtype, type_of(y).dtype)
 
 
@@ -764,7 +766,7 @@ def _pair_samples(make: Maker) -> Iterator[Sample]:
     "x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08", method=False,
     aliases=("nn.functional.cosine_similarity",), samples=_pair_samples,
 )  # fmt: skip
-def cosine_similarity(x1: Any, x2: Any, dim: int, eps: float) -> Any:
+def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: int, eps: float) -> Any:
     """The cosine of the angle between vectors along `dim`; lengths count as `eps` at least."""
     kind = _common(x1, x2)
     if not kind.is_floating_point:
@@ -794,6 +796,6 @@ def _distance_samples(make: Maker) -> Iterator[Sample]:
     "x1: Tensor, x2: Tensor, p: Any = 2.0, eps: float = 1e-06, keepdim: bool = False", method=False,
     aliases=("nn.functional.pairwise_distance",), samples=_distance_samples,
 )  # fmt: skip
-def pairwise_distance(x1: Any, x2: Any, p: Any, eps: float, keepdim: bool) -> Any:
+def pairwise_distance(x1: TensorLike, x2: TensorLike, p: float, eps: float, keepdim: bool) -> Any:
     """The p-norm of the difference of vectors along the last dimension."""
     return ops.norm(ops.add(ops.sub(x1, x2), eps), p, -1, keepdim)

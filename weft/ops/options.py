@@ -17,13 +17,14 @@ from weft.core.arrays import Array
 from weft.core.dtypes import dtype
 from weft.core.naming import named
 from weft.core.symbolic import Symbolic, size_of
-from weft.core.types import TensorType, contiguous_format, memory_format, preserve_format, strided
+from weft.core.types import TensorType, contiguous_format, layout, memory_format, preserve_format, strided
+from weft.ops.values import DType
 
 LARGEST: Final = {kind: dtypes.finfo(kind).max for kind in dtypes.ALL if kind.category >= dtypes.FLOAT}
 
 
 # -- arguments -----------------------------------------------------------------------------------------------
-def dtype_argument(value: Any, name: str) -> dtype:
+def dtype_argument(value: object, name: str) -> dtype:
     """The dtype a user passed, or PyTorch's TypeError."""
     if isinstance(value, dtype):
         return value
@@ -32,7 +33,7 @@ def dtype_argument(value: Any, name: str) -> dtype:
     raise TypeError(named(f"{name}(): argument 'dtype' must be weft.dtype, not {type(value).__name__}"))
 
 
-def chosen(kind: Any, otherwise: dtype | None, name: str) -> dtype:
+def chosen(kind: DType, otherwise: dtype | None, name: str) -> dtype:
     """The dtype asked for, else the other, else the default."""
     if kind is not None:
         return dtype_argument(kind, name)
@@ -66,12 +67,12 @@ def checked_size(size: Any, name: str) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def kind_name(value: Any) -> str:
+def kind_name(value: object) -> str:
     """What messages call a value's class."""
     return "Tensor" if isinstance(value, TensorType) else type(value).__name__
 
 
-def check_layout(value: Any) -> None:
+def check_layout(value: layout | None) -> None:
     if value is not None and value is not strided:
         raise NotImplementedError(f"only the strided layout is supported, not {value!r}")
 
@@ -103,7 +104,7 @@ def fits(value: Any, kind: dtype) -> Any:
     return value
 
 
-def check_number(value: Any, name: str, parameter: str, position: int) -> None:
+def check_number(value: object, name: str, parameter: str, position: int) -> None:
     if not isinstance(value, (int, float, complex, np.number, np.bool_)):
         raise TypeError(
             f"{name}(): argument '{parameter}' (position {position}) must be Number, not {kind_name(value)}"
@@ -157,7 +158,9 @@ def element_strides(x: Array) -> tuple[int, ...]:
     return tuple(step // x.dtype.itemsize for step in x.strides)
 
 
-def shaped_like(make: Any, x: Array, kind: dtype, form: memory_format | None, *rest: Any) -> Array:
+def shaped_like(
+    make: Callable[..., Array], x: Array, kind: dtype, form: memory_format | None, *rest: Any
+) -> Array:
     """`make` (np.empty, np.zeros, …) with the shape of x, in a format (x's own order where none is given)."""
     if form is None or form is preserve_format:
         flat = [step for n, step in zip(x.shape, x.strides, strict=True) if n > 1]

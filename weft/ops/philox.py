@@ -189,7 +189,13 @@ Transform = Callable[[Array], Array]  # words -> the values of all their lanes
 
 
 def _fill(
-    transform: Transform, key: int, offset: int, shape: Sequence[int], dtype: Any, bits: int, xp: ArrayModule
+    transform: Transform,
+    key: int,
+    offset: int,
+    shape: Sequence[int],
+    dtype: np.dtype[Any],
+    bits: int,
+    xp: ArrayModule,
 ) -> Array:
     """An array of this shape, made chunk by chunk; the assignment rounds to the dtype."""
     count = math.prod(shape)
@@ -278,7 +284,7 @@ def constants(bits: int) -> Precision:
     return _precision(bits, np)
 
 
-def _precision_of(dtype: Any, xp: ArrayModule) -> Precision:
+def _precision_of(dtype: np.dtype[Any], xp: ArrayModule) -> Precision:
     return _precision(64 if dtype == _float64 else 32, xp)
 
 
@@ -378,7 +384,7 @@ def _floating(
     key: int,
     offset: int,
     shape: Sequence[int],
-    dtype: Any,
+    dtype: np.dtype[Any],
     xp: ArrayModule,
 ) -> Array:
     """Fill from lanes of the precision that the dtype is drawn with; overflow to infinity warns no one."""
@@ -396,7 +402,7 @@ def _floating(
 
 
 def _pairs(
-    draw: Callable[..., Array], key: int, offset: int, shape: Sequence[int], dtype: Any, *rest: Any
+    draw: Callable[..., Array], key: int, offset: int, shape: Sequence[int], dtype: np.dtype[Any], *rest: Any
 ) -> Array:
     """Complex numbers whose parts are two real draws."""
     return draw(key, offset, (*shape, 2), _REAL[dtype], *rest).view(dtype).reshape(shape)
@@ -406,7 +412,7 @@ def uniform(
     key: int,
     offset: int,
     shape: Sequence[int],
-    dtype: Any,
+    dtype: np.dtype[Any] | type[np.generic],
     low: float = 0.0,
     high: float = 1.0,
     xp: ArrayModule = NUMPY,
@@ -446,7 +452,7 @@ def normal(
     key: int,
     offset: int,
     shape: Sequence[int],
-    dtype: Any,
+    dtype: np.dtype[Any],
     mean: complex = 0.0,
     std: float = 1.0,
     xp: ArrayModule = NUMPY,
@@ -473,7 +479,7 @@ def log_normal(
     key: int,
     offset: int,
     shape: Sequence[int],
-    dtype: Any,
+    dtype: np.dtype[Any],
     mean: float = 1.0,
     std: float = 2.0,
     xp: ArrayModule = NUMPY,
@@ -490,7 +496,12 @@ def log_normal(
 
 
 def exponential(
-    key: int, offset: int, shape: Sequence[int], dtype: Any, rate: float = 1.0, xp: ArrayModule = NUMPY
+    key: int,
+    offset: int,
+    shape: Sequence[int],
+    dtype: np.dtype[Any] | type[np.generic],
+    rate: float = 1.0,
+    xp: ArrayModule = NUMPY,
 ) -> Array:
     """Exponential with this rate (PyTorch's lambd); never zero before it is rounded to a half type."""
 
@@ -506,7 +517,7 @@ def cauchy(
     key: int,
     offset: int,
     shape: Sequence[int],
-    dtype: Any,
+    dtype: np.dtype[Any],
     median: float = 0.0,
     sigma: float = 1.0,
     xp: ArrayModule = NUMPY,
@@ -526,7 +537,7 @@ def cauchy(
 # -- discrete draws --------------------------------------------------------------------------------
 
 
-def _largest(dtype: Any) -> int:
+def _largest(dtype: np.dtype[Any]) -> int:
     """The largest finite number of a dtype, as an integer."""
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).max)
@@ -534,7 +545,7 @@ def _largest(dtype: Any) -> int:
     return int(float(limits(dtype).max))  # bfloat16's own int() goes through 64 bits
 
 
-def most_trials(dtype: Any) -> float:
+def most_trials(dtype: np.dtype[Any]) -> float:
     """The most that `geometric` gives in this dtype."""
     dtype = np.dtype(dtype)
     most = float(_largest(dtype))
@@ -543,7 +554,7 @@ def most_trials(dtype: Any) -> float:
 
 
 def geometric(
-    key: int, offset: int, shape: Sequence[int], dtype: Any, p: float, xp: ArrayModule = NUMPY
+    key: int, offset: int, shape: Sequence[int], dtype: np.dtype[Any], p: float, xp: ArrayModule = NUMPY
 ) -> Array:
     """How many trials of probability p until the first success: 1 up to the most that the dtype holds."""
     dtype = np.dtype(dtype)
@@ -562,7 +573,13 @@ def geometric(
 
 
 def integers(
-    key: int, offset: int, shape: Sequence[int], dtype: Any, low: int, high: int, xp: ArrayModule = NUMPY
+    key: int,
+    offset: int,
+    shape: Sequence[int],
+    dtype: np.dtype[Any],
+    low: int,
+    high: int,
+    xp: ArrayModule = NUMPY,
 ) -> Array:
     """Integers in [low, high), where high - low is at most 2**64 and the dtype can hold them."""
     dtype = np.dtype(dtype)
@@ -577,7 +594,9 @@ def integers(
     return _fill(numbers, key, offset, shape, dtype, 64, xp)
 
 
-def full_range(key: int, offset: int, shape: Sequence[int], dtype: Any, xp: ArrayModule = NUMPY) -> Array:
+def full_range(
+    key: int, offset: int, shape: Sequence[int], dtype: np.dtype[Any], xp: ArrayModule = NUMPY
+) -> Array:
     """What `random_()` without bounds gives: integers up to 2**digits of a floating dtype, else up to max."""
     dtype = np.dtype(dtype)
     if dtype.kind == "b":
@@ -590,7 +609,7 @@ def full_range(key: int, offset: int, shape: Sequence[int], dtype: Any, xp: Arra
 
 
 def bernoulli(
-    key: int, offset: int, shape: Sequence[int], dtype: Any, p: Any = 0.5, xp: ArrayModule = NUMPY
+    key: int, offset: int, shape: Sequence[int], dtype: np.dtype[Any], p: Any = 0.5, xp: ArrayModule = NUMPY
 ) -> Array:
     """One with probability p, otherwise zero; p is a number, or an array of exactly this shape."""
     dtype = np.dtype(dtype)
@@ -606,7 +625,13 @@ def bernoulli(
     return _fill(lambda raw: raw.view(np.uint32) < threshold, key, offset, shape, dtype, 32, xp)
 
 
-def permutation(key: int, offset: int, count: int, dtype: Any = np.int64, xp: ArrayModule = NUMPY) -> Array:
+def permutation(
+    key: int,
+    offset: int,
+    count: int,
+    dtype: np.dtype[Any] | type[np.generic] = np.int64,
+    xp: ArrayModule = NUMPY,
+) -> Array:
     """The numbers 0 .. count - 1 in random order.
 
     Each sits in the low bits of its random word, and the words are sorted: as no two are equal, every way of

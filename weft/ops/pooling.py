@@ -8,11 +8,11 @@ places found once, whose gradient scatters to the same places.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.core.arrays import Array, namespace
-from weft.core.dtypes import bool_, int64
+from weft.core.dtypes import bool_, dtype, int64
 from weft.core.types import TensorType
 from weft.ops.batching import leading, to_front
 from weft.ops.families import composite, index, reduce
@@ -20,6 +20,7 @@ from weft.ops.kernels import pooling as kernels
 from weft.ops.kernels.folding import disjoint
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import MaybeTensor, Spread, TensorLike
 
 COUNT_WORDS = {2: "two", 3: "three"}
 
@@ -46,7 +47,7 @@ def sizes(value: Any, name: str, word: str, axes: int) -> tuple[int, ...]:
     raise RuntimeError(f"{name}: {word} {either} single int, or a tuple of {count} ints")
 
 
-def strides(value: Any, kernel: tuple[int, ...], name: str) -> tuple[int, ...]:
+def strides(value: Spread | None, kernel: tuple[int, ...], name: str) -> tuple[int, ...]:
     """The stride, which is the kernel's size where it is left out."""
     omitted = value is None or (isinstance(value, (tuple, list)) and not value)
     return kernel if omitted else sizes(value, name, "stride", len(kernel))
@@ -55,7 +56,9 @@ def strides(value: Any, kernel: tuple[int, ...], name: str) -> tuple[int, ...]:
 Window = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
-def window(name: str, axes: int, kernel: Any, stride: Any, padding: Any, dilation: Any = 1) -> Window:
+def window(
+    name: str, axes: int, kernel: Spread, stride: Spread | None, padding: Spread, dilation: Spread = 1
+) -> Window:
     """Kernel, stride, padding and dilation per axis."""
     taps = sizes(kernel, name, "kernel_size", axes)
     steps = strides(stride, taps, name)
@@ -163,7 +166,7 @@ def fold_lead(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -
     return ops.reshape(out, (size, g.shape[1], *out.shape[1:])), 0
 
 
-def _floats(x: TensorType, name: str, *also: Any) -> None:
+def _floats(x: TensorType, name: str, *also: dtype) -> None:
     if not x.dtype.is_floating_point and x.dtype not in also:
         raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.scalar_name}'")
 
@@ -182,7 +185,7 @@ def _backward_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3, 3, 2), (2, 3, 5, 4), (3, 2), (2, 2), (1, 0), True, False, None)
 
 
-def _batch_backward(op: Op, size: int, args: Any, dims: Any, axes: int) -> Any:
+def _batch_backward(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...], axes: int) -> Any:
     """A batch of examples that have a batch themselves becomes one batch: pools know no more dimensions."""
     g, shape = to_front(args[0], dims[0]), tuple(args[1])
     if len(shape) == axes + 1:
@@ -191,7 +194,7 @@ def _batch_backward(op: Op, size: int, args: Any, dims: Any, axes: int) -> Any:
     return ops.reshape(op(folded, (size * shape[0], *shape[1:]), *args[2:]), (size, *shape)), 0
 
 
-def _average_backward_rule(g: TensorType, shape: Any, *rest: Any) -> TensorType:
+def _average_backward_rule(g: TensorType, shape: tuple[int, ...], *rest: object) -> TensorType:
     _floats(g, "avg_pool_backward")
     return TensorType(shape, g.dtype, g.device)
 
@@ -213,7 +216,13 @@ def _average(axes: int) -> None:
     name = f"avg_pool{axes}d"
 
     def kernel(
-        x: Array, kernel_size: Any, stride: Any, padding: Any, ceil: bool, count: bool, divisor: Any = None
+        x: Array,
+        kernel_size: Spread,
+        stride: Spread | None,
+        padding: Spread,
+        ceil: bool,
+        count: bool,
+        divisor: int | None = None,
     ) -> Array:
         taps, steps, pads, _ = window(name, axes, kernel_size, stride, padding)
         if divisor is not None and divisor < 0:  # so that integers round towards zero
@@ -222,12 +231,12 @@ def _average(axes: int) -> None:
 
     def rule(
         x: TensorType,
-        kernel_size: Any,
-        stride: Any,
-        padding: Any,
+        kernel_size: Spread,
+        stride: Spread | None,
+        padding: Spread,
         ceil: bool,
         count: bool,
-        divisor: Any = None,
+        divisor: int | None = None,
     ) -> TensorType:
         geometry = window(name, axes, kernel_size, stride, padding)
         if divisor == 0:
@@ -237,21 +246,28 @@ def _average(axes: int) -> None:
         return TensorType(shape, x.dtype, x.device)
 
     def vjp(
-        g: Any,
-        _out: Any,
-        _x: Any,
-        kernel_size: Any,
-        stride: Any,
-        padding: Any,
+        g: TensorLike,
+        _out: object,
+        _x: TensorType,
+        kernel_size: Spread,
+        stride: Spread | None,
+        padding: Spread,
         ceil: bool,
         count: bool,
-        divisor: Any = None,
+        divisor: int | None = None,
     ) -> Any:
         taps, steps, pads, _ = window(name, axes, kernel_size, stride, padding)
         return avg_pool_backward(g, _x.shape, taps, steps, pads, ceil, count, divisor)
 
     def vjp_line(
-        g: Any, _out: Any, _x: Any, kernel_size: Any, stride: Any, padding: Any, ceil: bool, count: bool
+        g: TensorLike,
+        _out: TensorType,
+        _x: TensorType,
+        kernel_size: Spread,
+        stride: Spread | None,
+        padding: Spread,
+        ceil: bool,
+        count: bool,
     ) -> Any:
         return vjp(g, _out, _x, kernel_size, stride, padding, ceil, count)
 
@@ -421,12 +437,17 @@ def _maximum(axes: int) -> None:
     name = f"max_pool{axes}d"
 
     def kernel(
-        x: Array, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil: bool
+        x: Array, kernel_size: Spread, stride: Spread | None, padding: Spread, dilation: Spread, ceil: bool
     ) -> tuple[Array, Array]:
         return kernels.max_pool(x, *window(name, axes, kernel_size, stride, padding, dilation), ceil)
 
     def rule(
-        x: TensorType, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil: bool
+        x: TensorType,
+        kernel_size: Spread,
+        stride: Spread | None,
+        padding: Spread,
+        dilation: Spread,
+        ceil: bool,
     ) -> tuple[TensorType, TensorType]:
         geometry = window(name, axes, kernel_size, stride, padding, dilation)
         shape = pooled_shape(f"{name}_with_indices", axes, x, geometry, ceil)
@@ -437,7 +458,14 @@ def _maximum(axes: int) -> None:
         return TensorType(shape, x.dtype, x.device), TensorType(shape, int64, x.device)
 
     def vjp(
-        g: Any, out: Any, _x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, _ceil: bool
+        g: Sequence[MaybeTensor],
+        out: Sequence[TensorLike],
+        _x: TensorType,
+        kernel_size: Spread,
+        stride: Spread | None,
+        padding: Spread,
+        dilation: Spread,
+        _ceil: bool,
     ) -> Any:
         taps, steps, _, gaps = window(name, axes, kernel_size, stride, padding, dilation)
         return pool_scatter(
@@ -459,11 +487,11 @@ def _maximum(axes: int) -> None:
     )  # fmt: skip
 
     def body(
-        x: Any,
-        kernel_size: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
+        x: TensorLike,
+        kernel_size: Spread,
+        stride: Spread | None,
+        padding: Spread,
+        dilation: Spread,
         ceil_mode: bool,
         return_indices: bool,
     ) -> Any:
@@ -486,7 +514,12 @@ def _maximum(axes: int) -> None:
 
 
 def _check_line(
-    x: TensorType, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    x: TensorType,
+    kernel_size: Spread,
+    stride: Spread | None,
+    padding: Spread,
+    dilation: Spread,
+    ceil_mode: bool,
 ) -> None:
     """`max_pool1d` without indices has its own checks and texts."""
     if x.ndim not in (2, 3) or 0 in x.shape[x.ndim - 2 :]:
@@ -535,7 +568,7 @@ def _adaptive_maximum(axes: int) -> None:
         _floats(x, f"adaptive_max_pool{max(axes, 2)}d")
         return TensorType(shape, x.dtype, x.device), TensorType(shape, int64, x.device)
 
-    def vjp(g: Any, out: Any, _x: Any) -> Any:
+    def vjp(g: Sequence[MaybeTensor], out: Sequence[TensorLike], _x: TensorType) -> Any:
         return pool_scatter(g[0], out[1], tuple(_x.shape[len(_x.shape) - axes :]), False)
 
     def samples(make: Maker) -> Iterator[Sample]:
@@ -551,7 +584,7 @@ def _adaptive_maximum(axes: int) -> None:
         refuses="nothing", lowering="pools",
     )  # fmt: skip
 
-    def body(x: Any, output_size: Any, return_indices: bool) -> Any:
+    def body(x: TensorLike, output_size: Any, return_indices: bool) -> Any:
         values, places = ADAPTIVE_MAXIMUM[axes](x, output_size)
         return (values, places) if return_indices else values
 
@@ -576,7 +609,9 @@ def _power_mean(axes: int) -> None:
     """Defines `lp_pool1d`, `2d` or `3d`: the sum of powers in each window, and its root."""
     name = f"lp_pool{axes}d"
 
-    def body(x: Any, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool) -> Any:
+    def body(
+        x: TensorLike, norm_type: float, kernel_size: Spread, stride: Spread | None, ceil_mode: bool
+    ) -> Any:
         taps = sizes(kernel_size, name, "kernel_size", axes)
         out = AVERAGE[axes](ops.pow(x, norm_type), taps, stride, 0, ceil_mode)
         positive = ops.mul(ops.sign(out), ops.relu(ops.abs(out)))

@@ -38,6 +38,7 @@ from weft.ops.families import pointwise, promote
 from weft.ops.options import fits
 from weft.ops.record import Op, ops
 from weft.ops.samples import Maker, Sample, binary_samples
+from weft.ops.values import Number, Operand, TensorLike
 
 
 def _whole_power(x: Array, y: Array) -> Array:
@@ -103,7 +104,7 @@ def _pow(x: Array, y: Any) -> Array:
     return xp.power(x, y, out=...)
 
 
-def _pow_rule(x: Any, y: Any) -> TensorType:
+def _pow_rule(x: TensorType | Number, y: Any) -> TensorType:
     result = power.rule(pow_, (x, y))
     if result.dtype in INTEGERS and is_bare(y) and y < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
@@ -112,7 +113,7 @@ def _pow_rule(x: Any, y: Any) -> TensorType:
     return result
 
 
-def _base_gradient(op: Any, g: Any, x: Any, exponent: Any) -> Any:
+def _base_gradient(op: Op, g: TensorLike, x: TensorLike, exponent: Any) -> Any:
     if is_bare(exponent):
         return zeros(g) if exponent == 0 else mul(g, mul(op(x, exponent - 1), exponent))
     defined = ops.ne(exponent, 0)
@@ -120,19 +121,19 @@ def _base_gradient(op: Any, g: Any, x: Any, exponent: Any) -> Any:
     return keep(mul(g, mul(op(x, below), exponent)), defined)
 
 
-def _negative(exponent: Any) -> Any:
+def _negative(exponent: Operand) -> Any:
     """Whether exponents are below zero, or NaN, which gradients of a base of zero keep."""
     return ops.logical_not(ops.ge(ops.real(exponent) if kind_of(exponent).is_complex else exponent, 0))
 
 
-def _number_log(base: Any, kind: dtype) -> Any:
+def _number_log(base: Number, kind: dtype) -> Any:
     """The logarithm of a bare number, complex where the result is."""
     if isinstance(base, complex) or (base < 0 and kind.is_complex):
         return cmath.log(base)
     return math.log(base) if base > 0 else math.nan
 
 
-def _exponent_gradient(g: Any, out: Any, base: Any, exponent: Any) -> Any:
+def _exponent_gradient(g: TensorLike, out: TensorLike, base: Any, exponent: Operand) -> Any:
     if is_bare(base):
         if base == 0:
             return keep(mul(mul(g, out), -math.inf), _negative(exponent))

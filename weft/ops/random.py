@@ -21,15 +21,17 @@ from weft.core.arrays import Array, is_array, namespace
 from weft.core.device import creation_device
 from weft.core.devices import device_at
 from weft.core.dtypes import BY_NUMPY, dtype
+from weft.core.generator import Generator
 from weft.core.naming import named
 from weft.core.symbolic import Symbolic
-from weft.core.types import TensorType, preserve_format
+from weft.core.types import TensorType, layout, preserve_format
 from weft.core.warn import warn
 from weft.ops.create import LIKE, OPTIONS
 from weft.ops.families import create, random, sampler
 from weft.ops.options import check_layout, checked_size, chosen, fits
 from weft.ops.record import Op, broadcast_shapes, ops, type_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import DeviceLike, DType, Number, Operand, Sizes, TensorLike
 
 PARAMETERS: Final = {
     "uniform": "low: float, high: float", "normal": "mean: Number, std: float", "exponential": "rate: float",
@@ -49,13 +51,13 @@ NODES: Final = {
 def _sized(draw: str) -> Op:
     """`philox_<draw>`: draws in a shape."""
 
-    def kernel(size: Any, key: int, offset: int, *rest: Any) -> Array:
+    def kernel(size: Sizes, key: int, offset: int, *rest: Any) -> Array:
         *parameters, kind, device, _grad = rest
         xp = device_at(device).xp
         drawn: Array = getattr(philox, draw)(key, offset, tuple(size), kind.numpy, *parameters, xp=xp)
         return drawn
 
-    def rule(size: Any, _key: int, _offset: int, *rest: Any) -> TensorType:
+    def rule(size: Sizes, _key: int, _offset: int, *rest: Any) -> TensorType:
         return TensorType(size, rest[-3], creation_device(rest[-2]))
 
     words = [p for p in ("size: Shape, key: int, offset: int", PARAMETERS[draw]) if p]
@@ -118,7 +120,7 @@ philox_permutation = create(
 )  # fmt: skip
 
 
-def _bernoulli_by(p: Array, key: int, offset: int, kind: dtype, size: Any) -> Array:
+def _bernoulli_by(p: Array, key: int, offset: int, kind: dtype, size: Sizes) -> Array:
     xp = namespace(p)
     if not bool(((p >= 0) & (p <= 1)).all()):
         raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
@@ -135,7 +137,7 @@ philox_bernoulli_by = random(
 )  # fmt: skip
 
 
-def _normal_by(mean: Any, std: Any, key: int, offset: int) -> Array:
+def _normal_by(mean: Array | Number, std: Any, key: int, offset: int) -> Array:
     tensor = mean if is_array(mean) else std
     xp = namespace(tensor)
     if is_array(std) and std.size and not bool((std >= 0).all()):
@@ -148,7 +150,7 @@ def _normal_by(mean: Any, std: Any, key: int, offset: int) -> Array:
     return xp.asarray(result).astype(tensor.dtype, copy=False)
 
 
-def _normal_rule(mean: Any, std: Any, _key: int, _offset: int) -> TensorType:
+def _normal_rule(mean: TensorType | Number, std: TensorType | Number, _key: int, _offset: int) -> TensorType:
     types = [v for v in (mean, std) if isinstance(v, TensorType)]
     return TensorType(broadcast_shapes(*[t.shape for t in types]), types[0].dtype, types[0].device)
 
@@ -193,7 +195,7 @@ class Drawing(local):
 drawing: Final = Drawing()
 
 
-def take(draw: str, count: int, kind: dtype, generator: Any, name: str) -> tuple[int, int]:
+def take(draw: str, count: int, kind: dtype, generator: Generator | None, name: str) -> tuple[int, int]:
     """(key, offset) for one draw of so many elements; the generator moves on."""
     if not drawing.allowed:
         raise RuntimeError(f"{name}() would draw")
@@ -206,15 +208,9 @@ def take(draw: str, count: int, kind: dtype, generator: Any, name: str) -> tuple
 
 
 def _created(
-    name: str,
-    draw: str,
-    size: Any,
-    parameters: tuple[Any, ...],
-    kind: dtype,
-    generator: Any,
-    device: Any,
-    requires_grad: bool,
-) -> Any:
+    name: str, draw: str, size: Sizes, parameters: tuple[Any, ...], kind: dtype, generator: Generator | None,
+    device: DeviceLike, requires_grad: bool,
+) -> Any:  # fmt: skip
     """A new tensor of draws."""
     shape = checked_size(size, name)
     key, offset = take(draw, math.prod(shape), kind, generator, name)
@@ -223,14 +219,9 @@ def _created(
 
 
 def _like(
-    name: str,
-    draw: str,
-    x: Any,
-    parameters: tuple[Any, ...],
-    generator: Any,
-    options: tuple[Any, ...],
-    check: Any = None,
-) -> Any:
+    name: str, draw: str, x: TensorLike, parameters: tuple[Any, ...], generator: Generator | None,
+    options: tuple[Any, ...], check: Callable[..., None] | None = None,
+) -> Any:  # fmt: skip
     """Draws in the shape of a tensor, an array or a type."""
     dtype_, layout, device, _pin, requires_grad, form = options
     check_layout(layout)
@@ -252,7 +243,9 @@ def _like(
     return ops.clone(made, memory_format=form)
 
 
-def _written(name: str, draw: str, x: Any, parameters: tuple[Any, ...], generator: Any) -> Any:
+def _written(
+    name: str, draw: str, x: TensorLike, parameters: tuple[Any, ...], generator: Generator | None
+) -> Any:
     """Draws for all elements of a tensor: what an in-place sampler stores."""
     like = type_of(x)
     key, offset = take(draw, like.numel(), like.dtype, generator, name)
@@ -350,8 +343,9 @@ DRAWN: Final = f"generator: Generator = None, {OPTIONS}"
     lowering="random",
 )
 def rand(
-    size: Any, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
-) -> Any:
+    size: Sizes, generator: Generator | None, dtype: DType, layout: layout | None, device: DeviceLike,
+    pin_memory: bool, requires_grad: bool,
+) -> Any:  # fmt: skip
     """Uniform numbers in [0, 1)."""
     check_layout(layout)
     kind = chosen(dtype, None, "rand")
@@ -368,8 +362,9 @@ def rand(
     lowering="random",
 )
 def randn(
-    size: Any, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
-) -> Any:
+    size: Sizes, generator: Generator | None, dtype: DType, layout: layout | None, device: DeviceLike,
+    pin_memory: bool, requires_grad: bool,
+) -> Any:  # fmt: skip
     """Normal numbers of mean 0 and variance 1."""
     check_layout(layout)
     kind = chosen(dtype, None, "randn")
@@ -417,8 +412,9 @@ def randint(
     f"n: int, *, {DRAWN}", method=False, out=True, samples=lambda make: iter([Sample(5)]), refuses="nothing"
 )
 def randperm(
-    n: int, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
-) -> Any:
+    n: int, generator: Generator | None, dtype: DType, layout: layout | None, device: DeviceLike,
+    pin_memory: bool, requires_grad: bool,
+) -> Any:  # fmt: skip
     """The numbers 0 to n - 1 in random order."""
     check_layout(layout)
     kind = chosen(dtype, dtypes.int64, "randperm")
@@ -455,7 +451,7 @@ LIKE_DRAWN: Final = f"generator: Generator = None, {LIKE}"
     lowering="random",
     reads_elements=False,
 )
-def rand_like(x: Any, generator: Any, *options: Any) -> Any:
+def rand_like(x: TensorLike, generator: Generator | None, *options: Any) -> Any:
     """Uniform numbers in [0, 1) in the shape of another tensor."""
     return _like("rand_like", "uniform", x, (0.0, 1.0), generator, options, check_uniform)
 
@@ -468,7 +464,7 @@ def rand_like(x: Any, generator: Any, *options: Any) -> Any:
     lowering="random",
     reads_elements=False,
 )
-def randn_like(x: Any, generator: Any, *options: Any) -> Any:
+def randn_like(x: TensorLike, generator: Generator | None, *options: Any) -> Any:
     """Normal numbers in the shape of another tensor."""
     return _like("randn_like", "normal", x, (0.0, 1.0), generator, options, check_normal)
 
@@ -494,14 +490,14 @@ def randint_like(x: Any, low: Any, high: Any, generator: Any, *options: Any) -> 
 
 
 # -- from tensors of parameters ------------------------------------------------------------------------------
-def _become(_op: Any, target: Any, value: Any, _tensors: Any) -> None:
+def _become(_op: Op, target: Any, value: Any, _tensors: object) -> None:
     """An `out=` of another shape is resized without a word; one of another dtype takes the values cast."""
     value.array = value.array.astype(target.array.dtype, copy=False)
     if target.array.shape != value.array.shape:
         target.array = namespace(target.array).empty(value.array.shape, target.array.dtype)
 
 
-def _become_indices(op: Any, target: Any, value: Any, tensors: Any) -> None:
+def _become_indices(op: Op, target: Any, value: Any, tensors: Any) -> None:
     if target.dtype is not dtypes.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {target.dtype.scalar_name}")
     _become(op, target, value, tensors)
@@ -545,7 +541,7 @@ def _multinomial_samples(make: Maker) -> Iterator[Sample]:
     "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator = None",
     out=_become_indices, samples=_multinomial_samples,
 )  # fmt: skip
-def multinomial(x: Any, num_samples: int, replacement: bool, generator: Any) -> Any:
+def multinomial(x: TensorLike, num_samples: int, replacement: bool, generator: Generator | None) -> Any:
     """Indices along the last dimension, drawn with the probabilities that the tensor's elements are
     proportional to.
     """
@@ -579,16 +575,9 @@ def _normal_samples(make: Maker) -> Iterator[Sample]:
     lowering="random",
 )
 def normal(
-    mean: Any,
-    std: Any,
-    size: Any,
-    generator: Any,
-    dtype: Any,
-    layout: Any,
-    device: Any,
-    pin_memory: bool,
-    requires_grad: bool,
-) -> Any:
+    mean: Operand, std: Any, size: Sizes | None, generator: Generator | None, dtype: Any,
+    layout: layout | None, device: DeviceLike, pin_memory: bool, requires_grad: bool,
+) -> Any:  # fmt: skip
     """Normal numbers of these means and standard deviations."""
     numbers = [not hasattr(value, "shape") for value in (mean, std)]
     if all(numbers):
@@ -631,7 +620,7 @@ IN_PLACE: Final[dict[str, Any]] = {
     refuses="nothing",
     lowering="random",
 )
-def uniform(x: Any, from_: float, to: float, generator: Any) -> Any:
+def uniform(x: TensorLike, from_: float, to: float, generator: Generator | None) -> Any:
     """Uniform numbers in [from, to)."""
     check_uniform(type_of(x).dtype, from_, to)
     return _written("uniform_", "uniform", x, _floats(from_, to), generator)
@@ -644,7 +633,7 @@ def uniform(x: Any, from_: float, to: float, generator: Any) -> Any:
     refuses="nothing",
     lowering="random",
 )
-def _normal(x: Any, mean: float, std: float, generator: Any) -> Any:
+def _normal(x: TensorLike, mean: float, std: float, generator: Generator | None) -> Any:
     """Normal numbers."""
     check_normal(type_of(x).dtype, std)
     return _written("normal_", "normal", x, _floats(mean, std), generator)
@@ -656,7 +645,7 @@ def _normal(x: Any, mean: float, std: float, generator: Any) -> Any:
     **IN_PLACE,
     lowering="random",
 )
-def _bernoulli(x: Any, p: Any, generator: Any) -> Any:
+def _bernoulli(x: TensorLike, p: TensorLike | float, generator: Generator | None) -> Any:
     """Ones with probability p (a number, or a tensor that broadcasts), else zeros."""
     like = type_of(x)
     if not hasattr(p, "shape"):
@@ -694,7 +683,7 @@ def _check_expands(shape: tuple[int, ...], target: tuple[int, ...]) -> None:
     refuses="nothing",
     lowering="random",
 )
-def exponential(x: Any, lambd: float, generator: Any) -> Any:
+def exponential(x: TensorLike, lambd: float, generator: Generator | None) -> Any:
     """Exponentially distributed numbers of this rate."""
     kind = type_of(x).dtype
     if not kind.is_floating_point:
@@ -714,7 +703,7 @@ def exponential(x: Any, lambd: float, generator: Any) -> Any:
     refuses="nothing",
     lowering="random",
 )
-def cauchy(x: Any, median: float, sigma: float, generator: Any) -> Any:
+def cauchy(x: TensorLike, median: float, sigma: float, generator: Generator | None) -> Any:
     """Numbers of a Cauchy distribution."""
     kind = type_of(x).dtype
     if not sigma > 0:
@@ -733,7 +722,7 @@ def cauchy(x: Any, median: float, sigma: float, generator: Any) -> Any:
     **IN_PLACE,
     refuses="nothing",
 )
-def log_normal(x: Any, mean: float, std: float, generator: Any) -> Any:
+def log_normal(x: TensorLike, mean: float, std: float, generator: Generator | None) -> Any:
     """Exponentials of normal numbers."""
     kind = type_of(x).dtype
     if not std > 0:
@@ -749,7 +738,7 @@ def log_normal(x: Any, mean: float, std: float, generator: Any) -> Any:
     refuses="nothing",
     lowering="random",
 )
-def geometric(x: Any, p: float, generator: Any) -> Any:
+def geometric(x: TensorLike, p: float, generator: Generator | None) -> Any:
     """How many trials until the first success, each with probability p."""
     kind = type_of(x).dtype
     if not 0 < p < 1:

@@ -13,6 +13,7 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace, row_major
 from weft.core.dims import wrap_dim
+from weft.core.dtypes import dtype
 from weft.core.types import TensorType
 from weft.ops.batching import unchanged
 from weft.ops.families import HIDDEN, composite, index, reduce
@@ -32,11 +33,12 @@ from weft.ops.reduce import (
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 from weft.ops.sorting import order_of
+from weft.ops.values import Dims, DType, Operand, TensorLike
 
 LONG = dtypes.int64.numpy
 
 
-def _refuse(name: str, x: TensorType, *refused: Any) -> None:
+def _refuse(name: str, x: TensorType, *refused: dtype) -> None:
     if x.dtype.is_complex or x.dtype in refused:
         raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.scalar_name}'")
 
@@ -45,12 +47,12 @@ def _refuse(name: str, x: TensorType, *refused: Any) -> None:
 AMINMAX = result("aminmax", "min", "max")
 
 
-def _both_rule(x: TensorType, dim: Any, keepdim: bool) -> tuple[TensorType, TensorType]:
+def _both_rule(x: TensorType, dim: Dims, keepdim: bool) -> tuple[TensorType, TensorType]:
     one = ops.amin.on_types((x, dim, keepdim))
     return one, one
 
 
-def _both_gradient(g: tuple[Any, Any], out: tuple[Any, Any], x: Any, dim: Any, keepdim: bool) -> Any:
+def _both_gradient(g: tuple[Any, Any], out: tuple[Any, Any], x: TensorLike, dim: Dims, keepdim: bool) -> Any:
     parts = [None if g[i] is None else extreme_gradient(g[i], out[i], x, dim, keepdim) for i in (0, 1)]
     return total(parts)
 
@@ -77,7 +79,7 @@ def _both_samples(make: Maker) -> Iterator[Sample]:
     out="exact",
     samples=_both_samples,
 )
-def aminmax(input: Any, dim: Any, keepdim: bool) -> Any:
+def aminmax(input: TensorLike, dim: int | None, keepdim: bool) -> Any:
     """The smallest and the largest element, of all or along a dimension."""
     kind = type_of(input)
     if dim is not None and not (kind.ndim and kind.shape[wrap_dim(dim, kind.ndim)]) and kind.ndim:
@@ -130,7 +132,7 @@ def _running(name: str, fold: str) -> Op:
     )
     returned = result(name, "values", "indices")
 
-    def body(input: Any, dim: int) -> Any:
+    def body(input: TensorLike, dim: int) -> Any:
         indices = find(input, dim)
         return returned(ops.gather(input, dim, indices), indices)
 
@@ -249,7 +251,7 @@ def mode(input: Any, dim: int, keepdim: bool) -> Any:
 @composite(
     "input: Tensor", out="exact", samples=lambda make: iter([Sample(make.distinct(3, 4)), Sample(make())])
 )
-def msort(input: Any) -> Any:
+def msort(input: TensorLike) -> Any:
     """Sorted along the first dimension."""
     return ops.sort(input, 0)[0]
 
@@ -330,7 +332,7 @@ def nanmedian(input: Any, dim: Any, keepdim: bool) -> Any:
 
 
 # -- sums and counts without NaN -----------------------------------------------------------------------------
-def _without_nan(input: Any) -> Any:
+def _without_nan(input: TensorLike) -> Any:
     kind = type_of(input).dtype
     if kind.is_complex:
         raise RuntimeError("nansum on CPU does not support complex inputs")
@@ -341,7 +343,7 @@ def _without_nan(input: Any) -> Any:
     "input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None", out=True, samples=folds,
     amp="float32",
 )  # fmt: skip
-def nansum(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def nansum(input: TensorLike, dim: Dims, keepdim: bool, dtype: DType) -> Any:
     """The sum, NaN counted as zero."""
     return ops.sum(_without_nan(input), dim, keepdim, dtype=dtype)
 
@@ -349,7 +351,7 @@ def nansum(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
 @composite(
     "input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None", out=True, samples=folds
 )
-def nanmean(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def nanmean(input: TensorLike, dim: Dims, keepdim: bool, dtype: DType) -> Any:
     """The mean of what is not NaN."""
     kind = type_of(input).dtype
     if kind.category < dtypes.FLOAT:
@@ -364,7 +366,7 @@ def nanmean(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     "input: Tensor, dim: Dims = None",
     samples=lambda make: (Sample(*s.args[:2], grad=False) for s in folds(make)),
 )
-def count_nonzero(input: Any, dim: Any) -> Any:
+def count_nonzero(input: TensorLike, dim: Dims) -> Any:
     """How many elements are not zero."""
     return ops.sum(ops.ne(input, 0), dim)
 
@@ -405,7 +407,7 @@ def _check_quantile(kind: TensorType, q: Any, interpolation: str) -> None:
         )
 
 
-def _between(ranked: Any, ranks: Any, interpolation: str) -> Any:
+def _between(ranked: TensorLike, ranks: TensorLike, interpolation: str) -> Any:
     """The values at fractional places of sorted rows."""
     if interpolation in ("lower", "higher", "nearest"):
         rounded = {"lower": ops.floor, "higher": ops.ceil, "nearest": ops.round}[interpolation](ranks)
@@ -418,7 +420,9 @@ def _between(ranked: Any, ranks: Any, interpolation: str) -> Any:
     return ops.lerp(ops.gather(ranked, -1, low), ops.gather(ranked, -1, high), weight)
 
 
-def _quantile(input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore: bool) -> Any:
+def _quantile(
+    input: TensorLike, q: Operand, dim: int | None, keepdim: bool, interpolation: str, ignore: bool
+) -> Any:
     kind = type_of(input)
     _check_quantile(kind, q, interpolation)
     several = hasattr(q, "shape") and type_of(q).ndim == 1
@@ -463,12 +467,12 @@ def _quantile_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(QUANTILE, out="exact", samples=_quantile_samples)
-def quantile(input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str) -> Any:
+def quantile(input: TensorLike, q: Operand, dim: int | None, keepdim: bool, interpolation: str) -> Any:
     """The q-th quantiles, of all elements or along a dimension."""
     return _quantile(input, q, dim, keepdim, interpolation, False)
 
 
 @composite(QUANTILE, out="exact", samples=_quantile_samples)
-def nanquantile(input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str) -> Any:
+def nanquantile(input: TensorLike, q: Operand, dim: int | None, keepdim: bool, interpolation: str) -> Any:
     """The q-th quantiles of what is not NaN, of all elements or along a dimension."""
     return _quantile(input, q, dim, keepdim, interpolation, True)

@@ -15,11 +15,11 @@ filled in:
 
 A vjp is a tuple with one rule per tensor parameter (None: no gradient), a single rule for an op with one
 tensor, or a `joint(fn)` whose fn takes `needs` (one bool per tensor) first and returns one gradient per
-tensor. A rule's parameter whose name starts with `_` receives a TensorType instead of the value, so what is
-saved is visible in the rule. Rules call ops, never Python operators, so they run on arrays and on tensors
-alike. An op with several outputs gets tuples for g (None for outputs without gradient) and out. A gradient
-may have the broadcast shape and dtype of the output in POINTWISE ops: the family brings it back to its
-input's.
+tensor. A rule's parameter whose name starts with `_` receives a TensorType instead of the value (or None,
+where the rule does not read it), so what is saved is visible in the rule. Rules call ops, never Python
+operators, so they run on arrays and on tensors alike. An op with several outputs gets tuples for g (None for
+outputs without gradient) and out. A gradient may have the broadcast shape and dtype of the output in
+POINTWISE ops: the family brings it back to its input's. `weft.ops.values` has the types of all these values.
 
 # Note [Complex gradients]
 The gradient of a real loss L at z = x + iy is dL/dx + i dL/dy, as in PyTorch. Through a holomorphic f this
@@ -50,6 +50,7 @@ from weft.ops.facts import Rule as Rule
 from weft.ops.facts import joint as joint
 from weft.ops.native_above import native_above
 from weft.ops.signature import Signature
+from weft.ops.values import Number, Sizes
 
 ndarray = np.ndarray
 Result = TypeVar("Result")
@@ -182,7 +183,8 @@ class Op:
                     return run_quietly(self.kernel, first, out=...)  # type: ignore[arg-type]
                 except RuntimeError as error:  # another thread has the quiet context
                     let_through(error)
-                    return quiet(self.kernel, *args, out=...)  # type: ignore[arg-type]
+                    kernel: Any = self.kernel
+                    return quiet(kernel, *args, out=...)
         elif self.kind is Kind.VIEW and not kwargs and type(args[0]) is ndarray:
             if len(args) == 1 or type(args[1]) not in INTERPRETERS:
                 return self.kernel(*self.signature.bind(args, kwargs))  # type: ignore[misc]
@@ -265,11 +267,11 @@ def _ufunc_operands(op: Op) -> int:
     return int(kernel.nin)
 
 
-def _no_face(*_args: Any, **_kwargs: Any) -> Any:
+def _no_face(*_args: object, **_kwargs: object) -> Any:
     raise NotImplementedError(named("this op has no face for tensors; import weft, not only weft.ops"))
 
 
-def _as_rules(vjp: Any) -> tuple[Rule | None, ...] | Joint | None:
+def _as_rules(vjp: tuple[Rule | None, ...] | Rule | Joint | None) -> tuple[Rule | None, ...] | Joint | None:
     return vjp if vjp is None or isinstance(vjp, (tuple, Joint)) else (vjp,)
 
 
@@ -301,12 +303,12 @@ class Promotion:
         slots = op.signature.tensor_slots
         operands = self.operands(op, bound)
         first = operands[0]
-        kernel = op.kernel
+        kernel: Any = op.kernel
         assert kernel is not None
         same = all(type(v) in DEVICES and v.dtype is first.dtype for v in operands)
         is_ufunc, device = isinstance(kernel, np.ufunc), device_of(*operands)
         if is_ufunc and device is not HOST:
-            kernel = device.ufunc(kernel)  # type: ignore[arg-type]
+            kernel = device.ufunc(kernel)
         if same and device is HOST and first.dtype in op.known:
             return as_array(quiet(kernel, *operands, out=...) if is_ufunc else quiet(kernel, *bound))
         compute, result = self.dtypes(operands)
@@ -407,7 +409,7 @@ def to_half(value: Any, kind: np.dtype[Any]) -> Any:
     return rounded if hasattr(value, "shape") else float(rounded)
 
 
-def cast_operand(value: Any, carrier: np.dtype[Any]) -> Array:
+def cast_operand(value: Array | Number, carrier: np.dtype[Any]) -> Array:
     """The operand as an array of the computing dtype; integers wrap, as in PyTorch."""
     if is_array(value):
         return value if value.dtype is carrier else quiet(value.astype, carrier)
@@ -455,7 +457,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def same_shape(one: Any, two: Any) -> bool:
+def same_shape(one: Sizes, two: Sizes) -> bool:
     """Whether two shapes are equal; of shapes of different ranks no size is looked at (tuples compare sizes
     first, and a symbolic size that was compared is guarded).
     """

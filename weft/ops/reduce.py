@@ -26,6 +26,7 @@ from weft.ops.node_names import if_given
 from weft.ops.record import Op, ops, type_of
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import Dims, DType, MaybeOperand, MaybeTensor, TensorLike
 
 SEQUENTIAL: Final = 4096  # so many float32 terms may be added one after the other
 BLOCK: Final = 256
@@ -33,7 +34,7 @@ ndarray = np.ndarray
 
 
 # -- dimensions --------------------------------------------------------------------------------------------
-def dims_of(dim: Any, rank: int) -> tuple[int, ...]:
+def dims_of(dim: Dims, rank: int) -> tuple[int, ...]:
     """The dimensions to fold, from the front; None and () mean all."""
     if dim is None:
         return tuple(range(rank))
@@ -61,14 +62,14 @@ def count_of(shape: tuple[int, ...], dims: tuple[int, ...]) -> int:
     return product(shape[d] for d in dims)
 
 
-def restore(g: Any, like: TensorType, dim: Any, keepdim: bool) -> Any:
+def restore(g: TensorLike, like: TensorType, dim: Dims, keepdim: bool) -> Any:
     """A result (or its gradient) with its folded dimensions back, as ones."""
     if keepdim or not like.ndim:
         return g
     return ops.reshape(g, kept_shape(like.shape, dims_of(dim, like.ndim)))
 
 
-def spread(g: Any, like: TensorType, dim: Any, keepdim: bool) -> Any:
+def spread(g: TensorLike, like: TensorType, dim: Dims, keepdim: bool) -> Any:
     """The gradient of a sum: g, repeated over the folded dimensions."""
     if not keepdim and len(g.shape):
         g = restore(g, like, dim, keepdim)
@@ -90,7 +91,7 @@ def check_elements(name: str, x: TensorType, dim: Any) -> None:
 
 
 # -- dtypes ------------------------------------------------------------------------------------------------
-def summed_dtype(x: Any, kind: Any) -> dtype:
+def summed_dtype(x: Any, kind: DType) -> dtype:
     """The dtype of a sum or product: the one asked for, int64 for bools and integers, else the input's."""
     if kind is not None:
         return as_dtype(kind)
@@ -103,7 +104,7 @@ def wide(x: Array) -> Array:
     return x.astype(float32.numpy) if x.dtype.char in HALF_CHARS else x
 
 
-def narrowed(x: Array, kind: Any) -> Array:
+def narrowed(x: Array, kind: np.dtype[Any]) -> Array:
     """The array in this NumPy dtype (the real part, for a real one)."""
     if x.dtype is kind or x.dtype == kind:
         return x
@@ -139,7 +140,7 @@ def _sequential(x: Array, axes: tuple[int, ...]) -> int:
     return count
 
 
-def _blocked(x: Array, axis: int, carrier: Any) -> Array:
+def _blocked(x: Array, axis: int, carrier: np.dtype[Any]) -> Array:
     """Folds one axis to size one, adding at most BLOCK terms in a row."""
     xp = namespace(x)
     n = x.shape[axis]
@@ -174,11 +175,11 @@ def _total(x: Array, keepdim: bool) -> Array:
     return out.reshape((1,) * x.ndim) if keepdim else out
 
 
-def _sum_rule(x: TensorType, dim: Any, keepdim: bool, kind: Any) -> TensorType:
+def _sum_rule(x: TensorType, dim: Dims, keepdim: bool, kind: DType) -> TensorType:
     return TensorType(reduced_shape(x.shape, dims_of(dim, x.ndim), keepdim), summed_dtype(x, kind), x.device)
 
 
-def _sum(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
+def _sum(x: Array, dim: Dims, keepdim: bool, kind: DType) -> Array:
     own = x.dtype
     if kind is None and own.char in "fd" and type(x) is ndarray:  # the common cases, straight to NumPy
         if dim is None:
@@ -224,7 +225,7 @@ sum_ = reduce(
 )  # fmt: skip
 
 
-def _mean_dtype(x: TensorType, kind: Any) -> dtype:
+def _mean_dtype(x: TensorType, kind: DType) -> dtype:
     given = x.dtype if kind is None else as_dtype(kind)
     if given.category < dtypes.FLOAT:
         which = "Input" if kind is None else "Optional"
@@ -235,12 +236,12 @@ def _mean_dtype(x: TensorType, kind: Any) -> dtype:
     return given
 
 
-def _mean_rule(x: TensorType, dim: Any, keepdim: bool, kind: Any) -> TensorType:
+def _mean_rule(x: TensorType, dim: Dims, keepdim: bool, kind: DType) -> TensorType:
     given = _mean_dtype(x, kind)
     return TensorType(reduced_shape(x.shape, dims_of(dim, x.ndim), keepdim), given, x.device)
 
 
-def _mean(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
+def _mean(x: Array, dim: Dims, keepdim: bool, kind: DType) -> Array:
     own = x.dtype
     if kind is None and dim is None and own.char in "fd" and type(x) is ndarray:
         if x.flags.c_contiguous:
@@ -258,7 +259,7 @@ def _mean(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
     return narrowed(namespace(x).true_divide(total, count, out=total), given.numpy)
 
 
-def mean_gradient(g: Any, _out: Any, _x: TensorType, dim: Any, keepdim: bool) -> Any:
+def mean_gradient(g: TensorLike, _out: object, _x: TensorType, dim: Dims, keepdim: bool) -> Any:
     count = count_of(_x.shape, dims_of(dim, _x.ndim))
     return ops.div(spread(g, _x, dim, keepdim), max(count, 1))  # this order: a tensor that can be written to
 
@@ -278,12 +279,12 @@ mean = reduce(
 
 
 # -- products ----------------------------------------------------------------------------------------------
-def _prod_rule(x: TensorType, dim: Any, keepdim: bool, kind: Any) -> TensorType:
+def _prod_rule(x: TensorType, dim: int | None, keepdim: bool, kind: DType) -> TensorType:
     dims = tuple(range(x.ndim)) if dim is None else (wrap_dim(dim, x.ndim),)
     return TensorType(reduced_shape(x.shape, dims, keepdim), summed_dtype(x, kind), x.device)
 
 
-def _prod(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
+def _prod(x: Array, dim: int | None, keepdim: bool, kind: DType) -> Array:
     given = summed_dtype(x, kind)
     carrier = given.computes_in
     if x.dtype.kind == "c" and given.category < dtypes.COMPLEX:
@@ -293,7 +294,7 @@ def _prod(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
     return narrowed(row_major(out), given.numpy)
 
 
-def _prod_gradient(g: Any, _out: TensorType, x: Any, dim: Any, keepdim: bool) -> Any:
+def _prod_gradient(g: TensorLike, _out: TensorType, x: TensorLike, dim: int | None, keepdim: bool) -> Any:
     """Each element's gradient is the product of the others, found without dividing, so zeros do no harm."""
     own = type_of(x)
     if own.dtype is not _out.dtype:
@@ -306,7 +307,7 @@ def _prod_gradient(g: Any, _out: TensorType, x: Any, dim: Any, keepdim: bool) ->
     return ops.mul(restore(g, own, dim, keepdim), _prod_others(x, wrap_dim(dim, own.ndim)))
 
 
-def _prod_others(x: Any, dim: int) -> Any:
+def _prod_others(x: TensorLike, dim: int) -> Any:
     before = ops._shift(ops.cumprod(x, dim), dim, 1, 1)
     after = ops.flip(ops._shift(ops.cumprod(ops.flip(x, (dim,)), dim), dim, 1, 1), (dim,))
     return ops.mul(before, after)
@@ -339,7 +340,7 @@ prod = reduce(
 
 # -- extremes ----------------------------------------------------------------------------------------------
 def _extreme_rule(name: str, title: str) -> Any:
-    def rule(x: TensorType, dim: Any, keepdim: bool) -> TensorType:
+    def rule(x: TensorType, dim: Dims, keepdim: bool) -> TensorType:
         dims = dims_of(dim, x.ndim)
         check_elements(title, x, dim)
         if x.dtype.is_complex:
@@ -350,7 +351,7 @@ def _extreme_rule(name: str, title: str) -> Any:
 
 
 def _extreme_kernel(ufunc: str) -> Any:
-    def kernel(x: Array, dim: Any, keepdim: bool) -> Array:
+    def kernel(x: Array, dim: Dims, keepdim: bool) -> Array:
         kind = x.dtype
         x = wide(x)
         out: Array = getattr(namespace(x), ufunc).reduce(x, dims_of(dim, x.ndim), keepdims=keepdim, out=...)
@@ -359,7 +360,7 @@ def _extreme_kernel(ufunc: str) -> Any:
     return kernel
 
 
-def _tie_weights_kernel(x: Array, value: Array, dim: Any) -> Array:
+def _tie_weights_kernel(x: Array, value: Array, dim: Dims) -> Array:
     xp = namespace(x)
     kind = x.dtype
     x, value = wide(x), wide(value)
@@ -386,12 +387,12 @@ _tie_weights = reduce(
 """Each element's share of the gradient of an extreme: equal shares for all that equal the value, else 0."""
 
 
-def shared_gradient(g: Any, out: Any, x: Any, dim: Any, keepdim: bool) -> Any:
+def shared_gradient(g: TensorLike, out: TensorLike, x: TensorLike, dim: Dims, keepdim: bool) -> Any:
     own = type_of(x)
     return ops.mul(restore(g, own, dim, keepdim), _tie_weights(x, restore(out, own, dim, keepdim), dim))
 
 
-def extreme_gradient(g: Any, out: Any, x: Any, dim: Any, keepdim: bool) -> Any:
+def extreme_gradient(g: TensorLike, out: TensorLike, x: TensorLike, dim: Dims, keepdim: bool) -> Any:
     """Equal shares for all that equal the value. NaN equals nothing: where it is the extreme, all get NaN."""
     own = type_of(x)
     hits = ops.eq(x, restore(out, own, dim, keepdim))
@@ -452,7 +453,7 @@ def only_place(x: Array) -> Array:
 
 
 def _place_kernel(finder: str) -> Any:
-    def kernel(x: Array, dim: Any, keepdim: bool) -> Array:
+    def kernel(x: Array, dim: int | None, keepdim: bool) -> Array:
         xp = namespace(x)
         x = wide(x)
         find = getattr(x, finder)  # the method: NumPy's function would take an array without elements too
@@ -472,7 +473,7 @@ def _place_kernel(finder: str) -> Any:
 
 
 def _place_rule(name: str, refuses_bool: bool) -> Any:
-    def rule(x: TensorType, dim: Any, keepdim: bool) -> TensorType:
+    def rule(x: TensorType, dim: int | None, keepdim: bool) -> TensorType:
         dims = tuple(range(x.ndim)) if dim is None else (wrap_dim(dim, x.ndim),)
         if x.dtype.is_complex or (refuses_bool and x.dtype is dtypes.bool_):
             kind = "complex" if x.dtype.is_complex else "bool"
@@ -609,7 +610,7 @@ def _overloads(name: str, finder: str) -> Op:
     take = values_op(f"_{name}_values", f"{name.capitalize()}Backward0")
     all_of, elementwise = f"_{name}_all", f"{name}imum"
 
-    def body(input: Any, dim: Any, keepdim: bool, other: Any) -> Any:
+    def body(input: TensorLike, dim: MaybeOperand, keepdim: bool, other: MaybeTensor) -> Any:
         if other is not None or hasattr(dim, "shape"):
             return getattr(ops, elementwise)(input, dim if other is None else other)
         if dim is None:
@@ -645,18 +646,18 @@ min_ = _overloads("min", "argmin")
 
 
 # -- truth -------------------------------------------------------------------------------------------------
-def _truth_dims(dim: Any, rank: int) -> tuple[int, ...]:
+def _truth_dims(dim: Dims, rank: int) -> tuple[int, ...]:
     """As `dims_of`, but an empty list folds nothing."""
     return () if isinstance(dim, (tuple, list)) and not dim else dims_of(dim, rank)
 
 
-def _truth_rule(x: TensorType, dim: Any, keepdim: bool) -> TensorType:
+def _truth_rule(x: TensorType, dim: Dims, keepdim: bool) -> TensorType:
     kind = dtypes.uint8 if x.dtype is dtypes.uint8 else dtypes.bool_
     return TensorType(reduced_shape(x.shape, _truth_dims(dim, x.ndim), keepdim), kind, x.device)
 
 
 def _truth_kernel(ufunc: str) -> Any:
-    def kernel(x: Array, dim: Any, keepdim: bool) -> Array:
+    def kernel(x: Array, dim: Dims, keepdim: bool) -> Array:
         kind = x.dtype
         if kind.kind != "b":
             x = x != 0

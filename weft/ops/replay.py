@@ -12,13 +12,14 @@ from typing import Any
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import dtype
 from weft.ops.families import index
-from weft.ops.record import REGISTRY, ops
+from weft.ops.record import REGISTRY, Op, ops
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import TensorLike
 
 Steps = tuple[tuple[Any, tuple[Any, ...], int | None], ...]
 
 
-def as_called(op: Any, rest: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def as_called(op: Op, rest: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Bound arguments after the first as a caller would pass them: by name where position cannot do."""
     parameters = op.signature.parameters[1:]
     places = [i for i, p in enumerate(parameters) if p.keyword_only or p.variadic]
@@ -86,7 +87,7 @@ def _laid_as(base: Array, values: Array) -> Array:
     return result
 
 
-def _zero(g: Any, steps: Steps) -> Any:
+def _zero(g: TensorLike, steps: Steps) -> Any:
     """The gradient of the base: g, with zeros where the view was."""
     return view_scatter(g, REGISTRY["zeros_like"](read(g, steps)), steps)
 

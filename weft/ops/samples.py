@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.dtypes import dtype, float64
+from weft.ops.values import Number
 
 
 class Sample:
@@ -78,7 +79,9 @@ def unary_samples(low: float, high: float) -> Samples:
     return samples
 
 
-def binary_samples(left: tuple[float, float], right: tuple[float, float], scalar: Any = 1.5) -> Samples:
+def binary_samples(
+    left: tuple[float, float], right: tuple[float, float], scalar: Number | None = 1.5
+) -> Samples:
     """For ops of two operands: equal shapes, broadcasting, zero-dim, a Python number."""
 
     def samples(make: Maker) -> Iterator[Sample]:

@@ -20,6 +20,7 @@ from weft.ops.families import composite, index
 from weft.ops.record import Op, ops, type_of
 from weft.ops.reduce import narrowed, summed_dtype
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import DType, MaybeTensor, TensorLike
 
 CARRIERS = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128} | dict.fromkeys(
     HALVES, float32
@@ -37,7 +38,7 @@ def widest(x: Array) -> Array:
 
 
 def _scan_rule(name: str) -> Any:
-    def rule(x: TensorType, dim: int, kind: Any) -> TensorType:
+    def rule(x: TensorType, dim: int, kind: DType) -> TensorType:
         given = summed_dtype(x, kind)
         wrap_dim(dim, x.ndim)
         if given is dtypes.bool_:
@@ -48,7 +49,7 @@ def _scan_rule(name: str) -> Any:
 
 
 def _scan_kernel(ufunc: str) -> Any:
-    def kernel(x: Array, dim: int, kind: Any) -> Array:
+    def kernel(x: Array, dim: int, kind: DType) -> Array:
         given = summed_dtype(x, kind)
         if given is dtypes.bool_:
             raise NotImplementedError("a running fold of bools")  # the type rule says it in full
@@ -88,7 +89,7 @@ def _zeros_samples(make: Maker) -> Iterator[Sample]:
 SCAN = "input: Tensor, dim: Dim, *, dtype: DType = None"
 
 
-def _cumsum_gradient(g: Any, _out: Any, _x: TensorType, dim: int) -> Any:
+def _cumsum_gradient(g: TensorLike, _out: object, _x: TensorType, dim: int) -> Any:
     if not _x.ndim:
         return g
     return ops.flip(cumsum(ops.flip(g, (dim,)), dim), (dim,))
@@ -101,7 +102,7 @@ cumsum = index(
 )  # fmt: skip
 
 
-def _cumprod_gradient(g: Any, out: Any, x: Any, dim: int) -> Any:
+def _cumprod_gradient(g: TensorLike, out: TensorLike, x: TensorLike, dim: int) -> Any:
     """The gradient of x[i] is (x[0] … x[i-1]) times r[i], where r[i] = g[i] + x[i+1] r[i+1]."""
     own = type_of(x)
     if not own.ndim:
@@ -183,12 +184,14 @@ def _doubled(xp: ArrayModule, x: Array, factors: Array, axis: int, reverse: bool
     return total
 
 
-def _adjoint_scan(g: Any, factors: Any, dim: int, reverse: bool) -> Any:
+def _adjoint_scan(g: TensorLike, factors: TensorLike, dim: int, reverse: bool) -> Any:
     """The gradient of the terms: the same recurrence, run the other way."""
     return _linear_scan(g, _shift(factors, dim, 1 if reverse else -1, 0), dim, not reverse)
 
 
-def _factors_gradient(g: Any, out: Any, _x: Any, factors: Any, dim: int, reverse: bool) -> Any:
+def _factors_gradient(
+    g: TensorLike, out: TensorLike, _x: object, factors: TensorLike, dim: int, reverse: bool
+) -> Any:
     previous = _shift(out, dim, -1 if reverse else 1, 0)
     return ops.mul(_adjoint_scan(g, factors, dim, reverse), previous)
 
@@ -239,7 +242,7 @@ def _diff_samples(make: Maker) -> Iterator[Sample]:
     "input: Tensor, n: int = 1, dim: Dim = -1, prepend: MaybeTensor = None, append: MaybeTensor = None",
     samples=_diff_samples, out=True,
 )  # fmt: skip
-def diff(input: Any, n: int, dim: int, prepend: Any, append: Any) -> Any:
+def diff(input: TensorLike, n: int, dim: int, prepend: MaybeTensor, append: MaybeTensor) -> Any:
     """Differences of neighbours along a dimension, n times over."""
     kind = type_of(input)
     if not kind.ndim:

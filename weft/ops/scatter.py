@@ -7,7 +7,7 @@ the index looked like.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -46,11 +46,12 @@ from weft.ops.replay import view_scatter
 from weft.ops.samples import Maker, Sample
 from weft.ops.shape import cat
 from weft.ops.slicing import basic_slice, diagonal, select, slice_
+from weft.ops.values import Number, TensorLike
 from weft.ops.view import embed, like, reshape, sum_to_size
 
 
 # -- flat memory ---------------------------------------------------------------------------------------------
-def is_half(kind: Any) -> bool:
+def is_half(kind: np.dtype[Any]) -> bool:
     """float16 and bfloat16: sums are kept in float32 and rounded once."""
     return kind.itemsize == 2 and kind.kind not in "iu"
 
@@ -111,7 +112,7 @@ def places_of_index(shape: tuple[int, ...], indices: Any, dims: tuple[int, ...])
 
 
 # -- scatter -------------------------------------------------------------------------------------------------
-def _check_scatter(x: TensorType, dim: int, places: TensorType, src: Any) -> TensorType:
+def _check_scatter(x: TensorType, dim: int, places: TensorType, src: TensorType | Number) -> TensorType:
     dim = wrap_dim(dim, x.ndim)
     if isinstance(src, TensorType) and src.dtype is not x.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
@@ -144,7 +145,7 @@ def _flat_places(x: Array, dim: int, places: Array) -> Array:
     return places_along(shape, dim, places)
 
 
-def _cropped(src: Any, places: Array, kind: Any) -> Array:
+def _cropped(src: Array | Number, places: Array, kind: np.dtype[Any]) -> Array:
     """What scatter reads of src: as much as the index covers."""
     if not is_array(src):
         xp = namespace(places)
@@ -156,8 +157,9 @@ def _cropped(src: Any, places: Array, kind: Any) -> Array:
 
 
 def _scatter_rule(
-    x: TensorType, dim: int, places: TensorType, src: Any, value: Any, reduce: str | None
-) -> TensorType:
+    x: TensorType, dim: int, places: TensorType, src: TensorType | Number | None, value: Number | None,
+    reduce: str | None,
+) -> TensorType:  # fmt: skip
     source = value if src is None else src
     if source is None:
         raise TypeError("scatter() missing 1 required positional argument: 'src' or 'value'")
@@ -168,7 +170,9 @@ def _scatter_rule(
     return _check_scatter(x, dim, places, source)
 
 
-def _scatter(x: Array, dim: int, places: Array, src: Any, value: Any, reduce: str | None) -> Array:
+def _scatter(
+    x: Array, dim: int, places: Array, src: Array | Number | None, value: Any, reduce: str | None
+) -> Array:
     if not places.size:
         return x.copy()
     source = _cropped(value if src is None else src, places, x.dtype)
@@ -181,14 +185,15 @@ def _scatter(x: Array, dim: int, places: Array, src: Any, value: Any, reduce: st
 
 
 def _scatter_vjp(
-    g: Any, _out: Any, _x: TensorType, dim: int, places: Any, _src: Any, value: Any, reduce: Any
-) -> Any:
+    g: TensorLike, _out: object, _x: object, dim: int, places: TensorLike, _src: object,
+    value: Number | None, reduce: str | None,
+) -> Any:  # fmt: skip
     if reduce is not None:
         no_derivative("derivative for scatter with reduce is not implemented: use scatter_reduce")
     return scatter(g, dim, places, 0)
 
 
-def source_gradient(g: Any, dim: int, places: Any, source: Any) -> Any:
+def source_gradient(g: TensorLike, dim: int, places: TensorLike, source: Any) -> Any:
     """The gradient of scatter's src: gathered, and zero where the index did not reach."""
     shape = type_of(places).shape
     taken = gather(g, dim, places)
@@ -250,7 +255,7 @@ def _scatter_reduce_rule(
     return _check_scatter(x, dim, places, src)
 
 
-def _identity(reduce: str, kind: Any) -> Any:
+def _identity(reduce: str, kind: np.dtype[Any]) -> Any:
     if reduce in ("sum", "mean"):
         return 0
     if reduce == "prod":
@@ -287,8 +292,9 @@ def _scatter_reduce(x: Array, dim: int, places: Array, src: Array, reduce: str, 
 
 
 def _scatter_reduce_vjp(
-    needs: Any, g: Any, out: Any, x: Any, dim: int, places: Any, src: Any, reduce: str, include_self: bool
-) -> Any:
+    needs: Sequence[bool], g: TensorLike, out: TensorLike, x: TensorLike, dim: int, places: TensorLike,
+    src: TensorLike, reduce: str, include_self: bool,
+) -> Any:  # fmt: skip
     shape = type_of(places).shape
     if 0 in shape:
         return g, None, ops.zeros_like(src)
@@ -302,18 +308,27 @@ def _scatter_reduce_vjp(
     return to_input, None, to_source
 
 
-def _sum_back(g: Any, _out: Any, _x: Any, dim: int, places: Any, _src: Any, _include: bool) -> Any:
+def _sum_back(
+    g: TensorLike, _out: TensorLike, _x: TensorLike, dim: int, places: TensorLike, _src: TensorLike,
+    _include: bool,
+) -> Any:  # fmt: skip
     return g, gather(g, dim, places)
 
 
-def _mean_back(g: Any, _out: Any, _x: Any, dim: int, places: Any, src: Any, include: bool) -> Any:
+def _mean_back(
+    g: TensorLike, _out: TensorLike, _x: TensorLike, dim: int, places: TensorLike, src: TensorLike,
+    include: bool,
+) -> Any:  # fmt: skip
     count = ops.ones_like(g) if include else ops.zeros_like(g)
     count = scatter_add(count, dim, places, ops.ones_like(src))
     share = ops.div(g, masked_fill(count, ops.eq(count, 0), 1))
     return share, gather(share, dim, places)
 
 
-def _product_back(g: Any, out: Any, x: Any, dim: int, places: Any, src: Any, include: bool) -> Any:
+def _product_back(
+    g: TensorLike, out: TensorLike, x: TensorLike, dim: int, places: TensorLike, src: TensorLike,
+    include: bool,
+) -> Any:  # fmt: skip
     """Quotients where elements are not zero; where exactly one is, the product of the others."""
     zero = ops.eq(x, 0)
     whole = masked_fill(x, zero, 1)
@@ -329,7 +344,10 @@ def _product_back(g: Any, out: Any, x: Any, dim: int, places: Any, src: Any, inc
     return to_input, select_where(single, gather(ops.mul(g, others), dim, places), several)
 
 
-def _extreme_back(g: Any, out: Any, x: Any, dim: int, places: Any, src: Any, include: bool) -> Any:
+def _extreme_back(
+    g: TensorLike, out: TensorLike, x: TensorLike, dim: int, places: TensorLike, src: TensorLike,
+    include: bool,
+) -> Any:  # fmt: skip
     """Ties share the gradient equally."""
     kind = type_of(x).dtype
     from_source = ops._to_copy(ops.eq(src, gather(out, dim, places)), kind)
@@ -359,7 +377,7 @@ scatter_reduce: Op = index_family(
 
 # -- index_add, index_copy, index_fill -----------------------------------------------------------------------
 def _index_add_rule(
-    x: TensorType, dim: int, places: TensorType, source: TensorType, alpha: Any
+    x: TensorType, dim: int, places: TensorType, source: TensorType, alpha: Number
 ) -> TensorType:
     place = wrap_dim(dim, x.ndim)
     if places.ndim > 1:
@@ -400,7 +418,7 @@ def _rows(x: Array, dim: int, places: Array) -> Array:
     return places_of_rows(shape, wrap_dim(dim, len(shape)), places.reshape(-1))
 
 
-def _index_add(x: Array, dim: int, places: Array, source: Array, alpha: Any) -> Array:
+def _index_add(x: Array, dim: int, places: Array, source: Array, alpha: Number) -> Array:
     size = (x.shape or (1,))[dim]
     check_bounds(
         places,
@@ -412,13 +430,15 @@ def _index_add(x: Array, dim: int, places: Array, source: Array, alpha: Any) -> 
     return reduce_at(namespace(x).add, x, _rows(x, dim, places), source) if places.size else x.copy()
 
 
-def _rows_gradient(g: Any, dim: int, places: Any, source: TensorType) -> Any:
+def _rows_gradient(g: TensorLike, dim: int, places: TensorLike, source: TensorType) -> Any:
     """The gradient of index_add's and index_copy's source."""
     taken = index_select(g, dim, places)
     return taken if type_of(taken).shape == source.shape else reshape(taken, source.shape)
 
 
-def _index_add_vjp(g: Any, _out: Any, _x: Any, dim: int, places: Any, _source: Any, alpha: Any) -> Any:
+def _index_add_vjp(
+    g: TensorLike, _out: object, _x: object, dim: int, places: TensorLike, _source: TensorType, alpha: Number
+) -> Any:
     taken = _rows_gradient(g, dim, places, _source)
     return taken if alpha == 1 else ops.mul(taken, alpha)
 
@@ -505,7 +525,7 @@ index_copy: Op = index_family(
 )  # fmt: skip
 
 
-def _index_fill_rule(x: TensorType, dim: int, places: TensorType, value: Any) -> TensorType:
+def _index_fill_rule(x: TensorType, dim: int, places: TensorType, value: TensorType | Number) -> TensorType:
     wrap_dim(dim, x.ndim)
     if isinstance(value, TensorType):
         if value.shape:
@@ -525,7 +545,7 @@ def _index_fill_rule(x: TensorType, dim: int, places: TensorType, value: Any) ->
     return x
 
 
-def _index_fill(x: Array, dim: int, places: Array, value: Any) -> Array:
+def _index_fill(x: Array, dim: int, places: Array, value: Array | Number) -> Array:
     size = (x.shape or (1,))[dim]
     text = f"index {{bad}} is out of bounds for dimension {wrap_dim(dim, x.ndim)} with size {{size}}"
     check_bounds(places, size, text, IndexError, -size)
@@ -559,7 +579,7 @@ index_fill: Op = index_family(
 
 # -- index_put -----------------------------------------------------------------------------------------------
 def _put_rule(
-    x: TensorType, values: TensorType, indices: Any, dims: tuple[int, ...], accumulate: bool
+    x: TensorType, values: TensorType, indices: Sequence[TensorType], dims: tuple[int, ...], accumulate: bool
 ) -> TensorType:
     shape = indexed_shape(x.shape, [p.shape for p in indices], dims) if dims else x.shape
     lead = len(shape) - values.ndim
@@ -578,7 +598,7 @@ def _put_rule(
     return x
 
 
-def _put(x: Array, values: Array, indices: Any, dims: tuple[int, ...], accumulate: bool) -> Array:
+def _put(x: Array, values: Array, indices: Sequence[Array], dims: tuple[int, ...], accumulate: bool) -> Array:
     xp = namespace(x)
     if not dims:
         return xp.add(x, values) if accumulate else xp.broadcast_to(values, x.shape).copy()
@@ -592,12 +612,16 @@ def _put(x: Array, values: Array, indices: Any, dims: tuple[int, ...], accumulat
 
 
 def _put_vjp_input(
-    g: Any, _out: Any, _x: Any, _values: Any, indices: Any, dims: Any, accumulate: bool
-) -> Any:
+    g: TensorLike, _out: object, _x: object, _values: object, indices: Sequence[TensorLike],
+    dims: tuple[int, ...], accumulate: bool,
+) -> Any:  # fmt: skip
     return g if accumulate else _index_put(g, ops.new_zeros(g, ()), indices, dims, False)
 
 
-def _put_vjp_values(g: Any, _out: Any, _x: Any, _values: TensorType, indices: Any, dims: Any) -> Any:
+def _put_vjp_values(
+    g: TensorLike, _out: object, _x: object, _values: TensorType, indices: Sequence[TensorLike],
+    dims: tuple[int, ...],
+) -> Any:  # fmt: skip
     return sum_to_size(index(g, indices, dims), _values.shape)
 
 
@@ -641,7 +665,7 @@ def _index_put_samples(make: Maker) -> Iterator[Sample]:
     refuses="integers",
     draws=False,
 )
-def index_put(input: Any, indices: Any, values: Any, accumulate: bool) -> Any:
+def index_put(input: TensorLike, indices: Any, values: TensorLike, accumulate: bool) -> Any:
     """The tensor with values written (or added) where the index tensors point."""
     shape = type_of(input).shape
     if len(indices) > len(shape):
@@ -680,7 +704,9 @@ def _masked_scatter(x: Array, mask: Array, source: Array) -> Array:
     return result
 
 
-def _masked_scatter_source(g: Any, _out: Any, _x: Any, mask: Any, _source: TensorType) -> Any:
+def _masked_scatter_source(
+    g: TensorLike, _out: object, _x: object, mask: TensorLike, _source: TensorType
+) -> Any:
     taken = masked_select(g, mask)
     missing = _source.numel() - type_of(taken).shape[0]
     whole = cat([taken, ops.new_zeros(g, (missing,))]) if missing else taken
@@ -719,7 +745,7 @@ _take_backward: Op = index_family(
 
 
 # -- writes into views ---------------------------------------------------------------------------------------
-def _check_source(view_type: TensorType, src: Any) -> None:
+def _check_source(view_type: TensorType, src: TensorLike) -> None:
     kind = type_of(src)
     if kind.shape != view_type.shape:
         raise RuntimeError(
@@ -733,7 +759,7 @@ def _check_source(view_type: TensorType, src: Any) -> None:
     "input: Tensor, src: Tensor, dim: Dim, index: int",
     samples=lambda make: iter([Sample(make(3, 4), make(4), 0, 1)]),
 )
-def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
+def select_scatter(input: TensorLike, src: TensorLike, dim: int, index: int) -> Any:
     """A copy with one slice replaced."""
     _check_source(select(type_of(input), dim, index), src)
     return view_scatter(input, src, ((select, (dim, index), None),))
@@ -744,7 +770,9 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     out=exact_or_first,
     samples=lambda make: iter([Sample(make(3, 4), make(3, 2), 1, 0, 4, 2)]),
 )
-def slice_scatter(input: Any, src: Any, dim: int, start: int | None, end: int | None, step: int) -> Any:
+def slice_scatter(
+    input: TensorLike, src: TensorLike, dim: int, start: int | None, end: int | None, step: int
+) -> Any:
     """A copy with a range of slices replaced."""
     _check_source(slice_(type_of(input), dim, start, end, step), src)
     return view_scatter(input, src, ((slice_, (dim, start, end, step), None),))
@@ -754,7 +782,7 @@ def slice_scatter(input: Any, src: Any, dim: int, start: int | None, end: int | 
     "input: Tensor, src: Tensor, offset: int = 0, dim1: Dim = 0, dim2: Dim = 1",
     samples=lambda make: iter([Sample(make(3, 4), make(3)), Sample(make(3, 4), make(2), -1)]),
 )
-def diagonal_scatter(input: Any, src: Any, offset: int, dim1: int, dim2: int) -> Any:
+def diagonal_scatter(input: TensorLike, src: TensorLike, offset: int, dim1: int, dim2: int) -> Any:
     """A copy with a diagonal replaced."""
     _check_source(diagonal(type_of(input), offset, dim1, dim2), src)
     return view_scatter(input, src, ((diagonal, (offset, dim1, dim2), None),))

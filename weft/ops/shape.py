@@ -6,7 +6,7 @@ roll and roll back).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import index as as_index
 from typing import Any
 
@@ -33,6 +33,7 @@ from weft.ops.index_batching import (
 from weft.ops.record import Op, common_device, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.slicing import diagonal, slice_, unbind
+from weft.ops.values import Dims, Sizes, Spread, TensorLike
 from weft.ops.view import (
     as_sizes,
     check_apart,
@@ -54,14 +55,14 @@ def _skipped(shape: tuple[int, ...]) -> bool:
     return shape == (0,)
 
 
-def joined_dtype(types: Any) -> Any:
+def joined_dtype(types: Sequence[TensorType]) -> Any:
     kind = types[0].dtype
     for other in types[1:]:
         kind = promote_types(kind, other.dtype)
     return kind
 
 
-def _cat_rule(tensors: Any, dim: int) -> TensorType:
+def _cat_rule(tensors: Sequence[TensorType], dim: int) -> TensorType:
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     for position, x in enumerate(tensors):
@@ -98,7 +99,7 @@ def check_joined(_op: Op, target: Any, value: Any, tensors: Any) -> None:
         )
 
 
-def _cat(tensors: Any, dim: int) -> Array:
+def _cat(tensors: Sequence[Array], dim: int) -> Array:
     parts = [x for x in tensors if not _skipped(x.shape)] or tensors[:1]
     first = tensors[0].dtype
     xp = namespace(*tensors)
@@ -117,7 +118,7 @@ def _channels_last(x: Array) -> bool:
     return bool(x.transpose(0, *range(2, x.ndim), 1).flags.c_contiguous)
 
 
-def _cat_vjp(g: Any, _out: Any, _tensors: Any, dim: int) -> list[Any]:
+def _cat_vjp(g: TensorLike, _out: object, _tensors: Sequence[TensorType], dim: int) -> list[Any]:
     place = wrap_dim(dim, g.ndim)
     gradients: list[Any] = []
     start = 0
@@ -145,7 +146,7 @@ cat: Op = index(
 )  # fmt: skip
 
 
-def _stack_rule(tensors: Any, dim: int) -> TensorType:
+def _stack_rule(tensors: Sequence[TensorType], dim: int) -> TensorType:
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     first = tensors[0]
@@ -161,7 +162,7 @@ def _stack_rule(tensors: Any, dim: int) -> TensorType:
     return TensorType(shape, joined_dtype(tensors), common_device(list(tensors)))
 
 
-def _stack(tensors: Any, dim: int) -> Array:
+def _stack(tensors: Sequence[Array], dim: int) -> Array:
     first = tensors[0].dtype
     if all(x.dtype is first for x in tensors):
         return row_major(namespace(*tensors).stack(tensors, dim))
@@ -179,7 +180,7 @@ stack: Op = index(
 )  # fmt: skip
 
 
-def _at_least(x: Any, rank: int) -> Any:
+def _at_least(x: TensorLike, rank: int) -> Any:
     """Leading dimensions of size one until there are `rank`."""
     shape = type_of(x).shape
     return x if len(shape) >= rank else view(x, (1,) * (rank - len(shape)) + tuple(shape))
@@ -190,7 +191,7 @@ def _at_least(x: Any, rank: int) -> Any:
     samples=lambda make: iter([Sample([make(2, 3), make(2, 1)]), Sample([make(2), make(3)]),
         Sample([make(), make(1)])]),
 )  # fmt: skip
-def hstack(tensors: Any) -> Any:
+def hstack(tensors: Sequence[TensorLike]) -> Any:
     """Joined along the second dimension (the first, for vectors)."""
     if not tensors:
         raise RuntimeError("hstack expects a non-empty TensorList")
@@ -203,7 +204,7 @@ def hstack(tensors: Any) -> Any:
     samples=lambda make: iter([Sample([make(2, 3), make(1, 3)]), Sample([make(2), make(2)]),
         Sample([make(), make(1)])]),
 )  # fmt: skip
-def vstack(tensors: Any) -> Any:
+def vstack(tensors: Sequence[TensorLike]) -> Any:
     """Joined along the first dimension, vectors as rows."""
     if not tensors:
         raise RuntimeError("vstack expects a non-empty TensorList")
@@ -214,7 +215,7 @@ def vstack(tensors: Any) -> Any:
     "tensors: Tensors", method=False, out=check_joined,
     samples=lambda make: iter([Sample([make(2, 3, 1), make(2, 3, 2)]), Sample([make(2), make(2)])]),
 )  # fmt: skip
-def dstack(tensors: Any) -> Any:
+def dstack(tensors: Sequence[TensorLike]) -> Any:
     """Joined along the third dimension."""
     if not tensors:
         raise RuntimeError("dstack expects a non-empty TensorList")
@@ -226,7 +227,7 @@ def dstack(tensors: Any) -> Any:
     "tensors: Tensors", method=False, out=check_joined,
     samples=lambda make: iter([Sample([make(2), make(2, 3)]), Sample([make(), make(1)])]),
 )  # fmt: skip
-def column_stack(tensors: Any) -> Any:
+def column_stack(tensors: Sequence[TensorLike]) -> Any:
     """Joined along the second dimension, vectors as columns."""
     if not tensors:
         raise RuntimeError("column_stack expects a non-empty TensorList")
@@ -235,7 +236,7 @@ def column_stack(tensors: Any) -> Any:
 
 
 # -- repeats -------------------------------------------------------------------------------------------------
-def _repeat_rule(x: TensorType, repeats: Any) -> TensorType:
+def _repeat_rule(x: TensorType, repeats: Sizes) -> TensorType:
     repeats = as_sizes(repeats)
     lead = len(repeats) - x.ndim
     if lead < 0:
@@ -249,12 +250,12 @@ def _repeat_rule(x: TensorType, repeats: Any) -> TensorType:
     return like(x, shape)
 
 
-def _repeat(x: Array, repeats: Any) -> Array:
+def _repeat(x: Array, repeats: Sizes) -> Array:
     made = namespace(x).tile(x, tuple(map(as_index, repeats)))
     return made if x.size else namespace(x).zeros(made.shape, x.dtype)  # NumPy gives a view of nothing
 
 
-def _repeat_vjp(g: Any, _out: Any, _x: TensorType, repeats: Any) -> Any:
+def _repeat_vjp(g: TensorLike, _out: object, _x: TensorType, repeats: Sizes) -> Any:
     """Sums over the copies: each dimension as (copies, size)."""
     repeats = as_sizes(repeats)
     if 0 in repeats:
@@ -286,7 +287,7 @@ repeat: Op = index(
     "input: Tensor, *dims: Any",
     samples=lambda make: iter([Sample(make(2, 3), 2), Sample(make(2, 3), (2, 1, 2)), Sample(make(), (2,))]),
 )
-def tile(input: Any, dims: Any) -> Any:
+def tile(input: TensorLike, dims: Sizes) -> Any:
     """As repeat; missing leading repeats count as 1."""
     dims = as_sizes(dims)
     return repeat(input, (1,) * (type_of(input).ndim - len(dims)) + dims)
@@ -327,7 +328,9 @@ def _interleave_samples(make: Maker) -> Iterator[Sample]:
     refuses="integers",
     draws=False,
 )
-def repeat_interleave(input: Any, repeats: Any, dim: int | None, output_size: int | None) -> Any:
+def repeat_interleave(
+    input: TensorLike, repeats: TensorLike | int | None, dim: int | None, output_size: int | None
+) -> Any:
     """Each item repeated in place: by one number, or each by its own."""
     if repeats is None:
         return _repeat_positions(input)
@@ -364,17 +367,17 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None, output_size: in
     return ops.index_select(input, place, _repeat_positions(repeats))
 
 
-def flat(x: Any) -> Any:
+def flat(x: TensorLike) -> Any:
     return reshape(x, (-1,)) if type_of(x).numel() else reshape(x, (0,))
 
 
 # -- reversals and rotations ---------------------------------------------------------------------------------
-def _flip_rule(x: TensorType, dims: Any) -> TensorType:
+def _flip_rule(x: TensorType, dims: Sizes) -> TensorType:
     wrap_dims(dims, x.ndim)
     return x
 
 
-def _flip(x: Array, dims: Any) -> Array:
+def _flip(x: Array, dims: Sizes) -> Array:
     if not x.ndim:
         return x.copy()
     return namespace(x).flip(x, wrap_dims(dims, x.ndim)).copy()
@@ -390,26 +393,26 @@ flip: Op = index(
 
 
 @composite("input: Tensor", samples=lambda make: iter([Sample(make(2, 3))]))
-def fliplr(input: Any) -> Any:
+def fliplr(input: TensorLike) -> Any:
     if type_of(input).ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return flip(input, (1,))
 
 
 @composite("input: Tensor", samples=lambda make: iter([Sample(make(2, 3)), Sample(make(3))]))
-def flipud(input: Any) -> Any:
+def flipud(input: TensorLike) -> Any:
     if type_of(input).ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return flip(input, (0,))
 
 
-def _pair(shifts: Any, dims: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _pair(shifts: Spread, dims: Dims) -> tuple[tuple[int, ...], tuple[int, ...]]:
     shifts = (shifts,) if isinstance(shifts, int) else as_sizes(shifts)
     dims = (dims,) if isinstance(dims, int) else as_sizes(dims or ())
     return shifts, dims
 
 
-def _roll_rule(x: TensorType, shifts: Any, dims: Any) -> TensorType:
+def _roll_rule(x: TensorType, shifts: Spread, dims: Dims) -> TensorType:
     shifts, dims = _pair(shifts, dims)
     if not shifts:
         raise RuntimeError("`shifts` required")
@@ -422,14 +425,14 @@ def _roll_rule(x: TensorType, shifts: Any, dims: Any) -> TensorType:
     return x
 
 
-def _roll(x: Array, shifts: Any, dims: Any) -> Array:
+def _roll(x: Array, shifts: Spread, dims: Dims) -> Array:
     shifts, dims = _pair(shifts, dims)
     if not x.size:
         return x.copy()
     return namespace(x).roll(x, shifts if dims else shifts[0], dims or None)
 
 
-def _back(shifts: Any) -> Any:
+def _back(shifts: Spread) -> Any:
     return -shifts if isinstance(shifts, int) else tuple(-n for n in shifts)
 
 
@@ -451,7 +454,7 @@ roll: Op = index(
     "input: Tensor, k: int = 1, dims: Any = (0, 1)",
     samples=lambda make: iter([Sample(make(2, 3)), Sample(make(2, 3), 2), Sample(make(2, 3, 4), -1, (1, 2))]),
 )
-def rot90(input: Any, k: int, dims: Any) -> Any:
+def rot90(input: TensorLike, k: int, dims: Sizes) -> Any:
     """Rotated by quarter turns in the plane of two dimensions."""
     dims = as_sizes((dims,) if isinstance(dims, int) else dims)
     rank = type_of(input).ndim
@@ -486,7 +489,7 @@ def _meshgrid_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite("*tensors: Tensors, indexing: Any = None", method=False, samples=_meshgrid_samples)
-def meshgrid(tensors: Any, indexing: str | None) -> Any:
+def meshgrid(tensors: Sequence[TensorLike], indexing: str | None) -> Any:
     """Coordinate grids from vectors, as views."""
     if not tensors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
@@ -593,7 +596,7 @@ _diagonal_copy: Op = index(
 )  # fmt: skip
 
 
-def _diagonal_back(g: Any, shape: tuple[int, ...], offset: int) -> Any:
+def _diagonal_back(g: TensorLike, shape: tuple[int, ...], offset: int) -> Any:
     return ops.embed(g, shape, ((diagonal, (offset, 0, 1), None),))
 
 
@@ -604,7 +607,7 @@ def _diagonal_back(g: Any, shape: tuple[int, ...], offset: int) -> Any:
         [Sample(make(3)), Sample(make(3), -1), Sample(make(3, 4)), Sample(make(3, 4), 1)]
     ),
 )
-def diag(input: Any, diagonal: int) -> Any:
+def diag(input: TensorLike, diagonal: int) -> Any:
     """A square matrix with this diagonal; or, of a matrix, a diagonal."""
     rank = type_of(input).ndim
     if rank not in (1, 2):
@@ -615,5 +618,5 @@ def diag(input: Any, diagonal: int) -> Any:
 @composite(
     "input: Tensor, offset: int = 0", samples=lambda make: iter([Sample(make(2, 2)), Sample(make(3), 1)])
 )
-def diagflat(input: Any, offset: int) -> Any:
+def diagflat(input: TensorLike, offset: int) -> Any:
     return diag_embed(flat(input), offset)

@@ -7,7 +7,7 @@ same view, so second order needs no rules of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from math import prod
 from operator import index as as_index
@@ -29,6 +29,7 @@ from weft.ops.outline import KERNELS, slice_length
 from weft.ops.record import Op, ops, type_of
 from weft.ops.replay import READERS
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import MaybeTensor, Sizes, Spread, TensorLike
 from weft.ops.view import along, as_sizes, embed, like, restride
 
 
@@ -97,7 +98,7 @@ slice_: Op = view_family(
         [Sample(make(4, 3), 0, 1, 2), Sample(make(4, 3), -1, -2, 2), Sample(make(4, 3), 0, 4, 0)]
     ),
 )
-def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+def narrow(input: TensorLike, dim: int, start: Any, length: int) -> Any:
     """`length` items of one dimension from `start` on."""
     kind = type_of(input)
     if not isinstance(start, int):
@@ -249,7 +250,7 @@ def _unbind(x: Array, dim: int) -> tuple[Array, ...]:
     return tuple(x[along(dim, i)] for i in range(x.shape[dim]))
 
 
-def filled(g: Any, outputs: Any) -> list[Any]:
+def filled(g: Sequence[MaybeTensor], outputs: Any) -> list[Any]:
     """Gradients of several outputs with zeros where none arrived."""
     known = next(item for item in g if item is not None)
     return [
@@ -265,7 +266,7 @@ unbind: Op = view_family(
 )  # fmt: skip
 
 
-def _parts(x: Array, sizes: Any, dim: int) -> tuple[Array, ...]:
+def _parts(x: Array, sizes: Sizes, dim: int) -> tuple[Array, ...]:
     dim = wrap_dim(dim, x.ndim)
     ends = list(accumulate(sizes))
     if (ends[-1] if ends else 0) != x.shape[dim] or min(sizes, default=0) < 0:
@@ -273,7 +274,7 @@ def _parts(x: Array, sizes: Any, dim: int) -> tuple[Array, ...]:
     return tuple(x[along(dim, slice(end - n, end))] for n, end in zip(sizes, ends, strict=True))
 
 
-def _parts_rule(x: TensorType, sizes: Any, dim: int) -> tuple[TensorType, ...]:
+def _parts_rule(x: TensorType, sizes: Sizes, dim: int) -> tuple[TensorType, ...]:
     if not x.shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     dim = wrap_dim(dim, x.ndim)
@@ -321,7 +322,7 @@ _split_even: Op = view_family(
     "input: Tensor, split_size_or_sections: Any, dim: Dim = 0", method=False,
     samples=lambda make: iter([Sample(make(5, 3), 2), Sample(make(5, 3), [1, 2], -1)]),
 )  # fmt: skip
-def split(input: Any, split_size_or_sections: Any, dim: int) -> Any:
+def split(input: TensorLike, split_size_or_sections: Spread, dim: int) -> Any:
     """The tensor cut along one dimension, every so many items or into these sizes."""
     kind = type_of(input)
     if not isinstance(split_size_or_sections, (int, np.integer)):
@@ -343,7 +344,7 @@ def split(input: Any, split_size_or_sections: Any, dim: int) -> Any:
     "input: Tensor, chunks: int, dim: Dim = 0",
     samples=lambda make: iter([Sample(make(5, 3), 2), Sample(make(5, 3), 5, 1)]),
 )
-def chunk(input: Any, chunks: int, dim: int) -> Any:
+def chunk(input: TensorLike, chunks: int, dim: int) -> Any:
     """The tensor cut into at most this many parts of equal size."""
     kind = type_of(input)
     if not kind.shape:
@@ -364,7 +365,7 @@ def _tensor_split_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite("input: Tensor, indices_or_sections: Any, dim: Dim = 0", samples=_tensor_split_samples)
-def tensor_split(input: Any, indices_or_sections: Any, dim: int) -> Any:
+def tensor_split(input: TensorLike, indices_or_sections: Any, dim: int) -> Any:
     """The tensor cut into parts as equal as can be, or at these positions."""
     kind = type_of(input)
     if not kind.shape:
@@ -401,7 +402,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int) -> Any:
     "input: Tensor, indices_or_sections: Any",
     samples=lambda make: iter([Sample(make(2, 4), 2), Sample(make(4), (1, 3))]),
 )
-def hsplit(input: Any, indices_or_sections: Any) -> Any:
+def hsplit(input: TensorLike, indices_or_sections: Spread) -> Any:
     kind = type_of(input)
     if not kind.shape:
         raise RuntimeError(
@@ -414,7 +415,7 @@ def hsplit(input: Any, indices_or_sections: Any) -> Any:
     "input: Tensor, indices_or_sections: Any",
     samples=lambda make: iter([Sample(make(4, 2), 2), Sample(make(4, 2), (1,))]),
 )
-def vsplit(input: Any, indices_or_sections: Any) -> Any:
+def vsplit(input: TensorLike, indices_or_sections: Spread) -> Any:
     if type_of(input).ndim < 2:
         raise RuntimeError(
             "torch.vsplit requires a tensor with at least 2 dimension, but got a tensor with "
@@ -424,7 +425,7 @@ def vsplit(input: Any, indices_or_sections: Any) -> Any:
 
 
 @composite("input: Tensor, indices_or_sections: Any", samples=lambda make: iter([Sample(make(1, 2, 4), 2)]))
-def dsplit(input: Any, indices_or_sections: Any) -> Any:
+def dsplit(input: TensorLike, indices_or_sections: Spread) -> Any:
     if type_of(input).ndim < 3:
         raise RuntimeError(
             "torch.dsplit requires a tensor with at least 3 dimension, but got a tensor with "
@@ -433,7 +434,7 @@ def dsplit(input: Any, indices_or_sections: Any) -> Any:
     return _even_split("dsplit", input, indices_or_sections, 2)
 
 
-def _even_split(name: str, x: Any, sections: Any, dim: int) -> Any:
+def _even_split(name: str, x: TensorLike, sections: Spread, dim: int) -> Any:
     size = type_of(x).shape[dim]
     if isinstance(sections, int) and (sections <= 0 or size % sections):
         raise RuntimeError(
@@ -503,7 +504,7 @@ def _unfold(x: Array, dimension: int, size: int, step: int) -> Array:
     return restride(x, shape, (*steps[:dim], steps[dim] * step, *steps[dim + 1 :], steps[dim]))
 
 
-def _unfold_vjp(g: Any, _out: Any, _x: TensorType, dimension: int, size: int, step: int) -> Any:
+def _unfold_vjp(g: TensorLike, _out: object, _x: TensorType, dimension: int, size: int, step: int) -> Any:
     positions = _unfold(np.arange(_x.numel()).reshape(_x.shape), dimension, size, step)
     return scatter_flat(g, positions, _x.shape)
 
@@ -534,7 +535,7 @@ def reach(x: Array) -> int:
     return x.dtype.itemsize + sum((n - 1) * step for n, step in zip(x.shape, x.strides, strict=True))
 
 
-def _free_strides(x: Array, size: Any, stride: Any, shift: int, _steps: Any) -> Array:
+def _free_strides(x: Array, size: tuple[int, ...], stride: Sizes, shift: int, _steps: Sizes) -> Array:
     """`shift` counts elements from the start of x."""
     item = x.dtype.itemsize
     storage = owner(x)
@@ -557,7 +558,7 @@ def _free_strides(x: Array, size: Any, stride: Any, shift: int, _steps: Any) -> 
     return device_of(x).window(storage, size, x.dtype, start, strides)
 
 
-def _positions(size: Any, stride: Any, shift: int) -> HostArray:
+def _positions(size: Sizes, stride: Sizes, shift: int) -> HostArray:
     """For each element its place in memory, in elements."""
     places = np.asarray(shift)
     for n, step in zip(size, stride, strict=True):
@@ -565,7 +566,9 @@ def _positions(size: Any, stride: Any, shift: int) -> HostArray:
     return places
 
 
-def elements_shown(shape: Any, steps: Any, size: Any, stride: Any, shift: int) -> tuple[HostArray, HostArray]:
+def elements_shown(
+    shape: Sizes, steps: Sizes, size: Sizes, stride: Sizes, shift: int
+) -> tuple[HostArray, HostArray]:
     """For each element of an as_strided view, which element of its input lies there (-1: none); and for each
     element of the input, which one stands for all that share its place."""
     held = _positions(shape, steps, 0).reshape(-1)
@@ -576,7 +579,9 @@ def elements_shown(shape: Any, steps: Any, size: Any, stride: Any, shift: int) -
     return table[wanted - low].reshape(tuple(size)), table[held - low].reshape(shape)
 
 
-def _free_vjp(g: Any, _out: Any, _x: TensorType, size: Any, stride: Any, shift: int, steps: Any) -> Any:
+def _free_vjp(
+    g: TensorLike, _out: object, _x: TensorType, size: Sizes, stride: Sizes, shift: int, steps: Sizes
+) -> Any:
     seen, first = elements_shown(_x.shape, steps, size, stride, shift)
     spread = scatter_flat(g, seen, _x.shape)
     if len(np.unique(first)) == first.size:
@@ -586,11 +591,11 @@ def _free_vjp(g: Any, _out: Any, _x: TensorType, size: Any, stride: Any, shift: 
     return ops.div(gather_flat(spread, first), shares)
 
 
-def _read_free(value: Any, size: Any, stride: Any, shift: int, steps: Any) -> Any:
+def _read_free(value: TensorLike, size: Sizes, stride: Sizes, shift: int, steps: Sizes) -> Any:
     return gather_flat(value, elements_shown(type_of(value).shape, steps, size, stride, shift)[0])
 
 
-def _batch_free(op: Op, size: int, args: Any, dims: Any) -> Any:
+def _batch_free(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
     """A view of the whole batch where examples lie in memory as the rule was told, else their elements."""
     x, shape, stride, shift, steps = args
     held, dim = element_strides(x), dims[0]
@@ -635,7 +640,7 @@ def storage_offset(x: Any) -> int:
     ),
     batch=batch_as_strided,
 )
-def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any) -> Any:
+def as_strided(input: TensorLike, size: Sizes, stride: Spread, storage_offset: int | None) -> Any:
     """A view of the tensor's whole memory with these sizes and strides (in elements)."""
     size, stride = as_sizes(size), as_sizes(stride)
     if len(size) != len(stride):
@@ -728,13 +733,13 @@ view_as_complex: Op = view_family(
 
 
 @composite("input: Tensor", method=False, samples=_part_samples)
-def real(input: Any) -> Any:
+def real(input: TensorLike) -> Any:
     """The real parts, as a view; the tensor itself if it is real."""
     return select(view_as_real(input), -1, 0) if type_of(input).dtype.is_complex else input
 
 
 @composite("input: Tensor", method=False, samples=_complex_samples)
-def imag(input: Any) -> Any:
+def imag(input: TensorLike) -> Any:
     """The imaginary parts, as a view."""
     if not type_of(input).dtype.is_complex:
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")

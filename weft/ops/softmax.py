@@ -6,7 +6,7 @@ maximum first, sum once, and keep the result: both gradients need nothing but it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.core import modes
@@ -19,6 +19,7 @@ from weft.ops.batching import aligned, spread_to
 from weft.ops.families import HIDDEN, composite, reduce
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import DType, TensorLike
 
 SHORT_ROWS = 16  # rows so short are summed faster with the rows' axis last
 MANY = 1 << 14  # elements from which on the choice of algorithm pays
@@ -31,7 +32,7 @@ def working(array: Array) -> Array:
     return array.astype(as_dtype(array.dtype).computes_in.numpy, copy=False)
 
 
-def no_grad(function: Any, *args: Any) -> Any:
+def no_grad(function: Callable[..., Any], *args: Any) -> Any:
     """Calls an op with recording off."""
     token = modes.enter(grad=False)
     try:
@@ -78,7 +79,7 @@ def _log_softmax_by_rows(xp: ArrayModule, rows: Array) -> Array:
     return out
 
 
-def _along(core: Any, x: Array, dim: int, dtype: Any) -> Array:
+def _along(core: Callable[..., Array], x: Array, dim: int, dtype: DType) -> Array:
     """Runs a softmax core along `dim` in a float dtype, whatever the rank and the layout."""
     kind = as_dtype(x.dtype if dtype is None else dtype)
     if not kind.is_floating_point:
@@ -99,7 +100,7 @@ def _along(core: Any, x: Array, dim: int, dtype: Any) -> Array:
 
 
 def _softmax_rule(name: str) -> Any:
-    def rule(x: TensorType, dim: Any, dtype: Any) -> TensorType:
+    def rule(x: TensorType, dim: int, dtype: DType) -> TensorType:
         if not isinstance(dim, int):
             raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
         place = wrap_dim(dim, x.ndim)
@@ -152,13 +153,13 @@ def _backward_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, .
     return ops.reshape(op(g, out, 1), (size,)), 0
 
 
-def _softmax_second(g: Any, _out: Any, grad: Any, out: Any, dim: int) -> Any:
+def _softmax_second(g: TensorLike, _out: object, grad: TensorLike, out: TensorLike, dim: int) -> Any:
     """The gradient of `out * (grad - sum(grad * out))` for out."""
     inner = ops.sub(grad, ops.sum(ops.mul(grad, out), dim, True))
     return ops.sub(ops.mul(g, inner), ops.mul(grad, ops.sum(ops.mul(g, out), dim, True)))
 
 
-def _log_softmax_second(g: Any, _out: Any, grad: Any, out: Any, dim: int) -> Any:
+def _log_softmax_second(g: TensorLike, _out: object, grad: TensorLike, out: TensorLike, dim: int) -> Any:
     """The gradient of `grad - exp(out) * sum(grad)` for out."""
     return ops.neg(ops.mul(ops.mul(g, ops.exp(out)), ops.sum(grad, dim, True)))
 
@@ -210,7 +211,7 @@ log_softmax = reduce(
 )  # fmt: skip
 
 
-def _implied_dim(name: str, x: Any) -> int:
+def _implied_dim(name: str, x: TensorLike) -> int:
     """The dimension that calls without one have always meant."""
     warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
@@ -227,17 +228,17 @@ def _user_samples(make: Maker) -> Iterator[Sample]:
 IMPLIED = "input: Tensor, dim: Any = None, _stacklevel: int = 3, dtype: DType = None"
 
 
-def _softmax_user(x: Any, dim: Any, _stacklevel: int, dtype: Any) -> Any:
+def _softmax_user(x: TensorLike, dim: int | None, _stacklevel: int, dtype: DType) -> Any:
     dim = _implied_dim("softmax", x) if dim is None else dim
     return softmax(x, dim, dtype)
 
 
-def _log_softmax_user(x: Any, dim: Any, _stacklevel: int, dtype: Any) -> Any:
+def _log_softmax_user(x: TensorLike, dim: int | None, _stacklevel: int, dtype: DType) -> Any:
     dim = _implied_dim("log_softmax", x) if dim is None else dim
     return log_softmax(x, dim, dtype)
 
 
-def _softmin_user(x: Any, dim: Any, _stacklevel: int, dtype: Any) -> Any:
+def _softmin_user(x: TensorLike, dim: int | None, _stacklevel: int, dtype: DType) -> Any:
     dim = _implied_dim("softmin", x) if dim is None else dim
     return softmax(ops.neg(x), dim, dtype)
 
@@ -263,7 +264,7 @@ composite(SPECIAL, name="log_softmax", namespace="special", samples=_user_sample
         [Sample(make(2, 1), grad=False), Sample(make(1, 3), 0.5, True, dim=0, grad=False)]
     ),
 )
-def gumbel_softmax(logits: Any, tau: float, hard: bool, eps: float, dim: int) -> Any:
+def gumbel_softmax(logits: TensorLike, tau: float, hard: bool, eps: float, dim: int) -> Any:
     """Samples from a categorical distribution, relaxed: softmax of logits plus Gumbel noise."""
     if eps != 1e-10:
         warn("`eps` parameter is deprecated and has no effect.")

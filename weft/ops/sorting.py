@@ -21,13 +21,14 @@ from weft.ops.families import composite, index
 from weft.ops.reduce import narrowed, only_place, values_op, wide
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import TensorLike
 
 SORT = result("sort", "values", "indices")
 TOPK = result("topk", "values", "indices")
 
 
 # -- sort --------------------------------------------------------------------------------------------------
-def _sort_rule(x: TensorType, dim: int, _descending: bool, _stable: Any) -> TensorType:
+def _sort_rule(x: TensorType, dim: int, _descending: bool, _stable: bool) -> TensorType:
     wrap_dim(dim, x.ndim)
     if x.dtype.is_complex:
         raise RuntimeError(" Sort does not support complex dtypes on CPU")
@@ -45,7 +46,7 @@ def order_of(x: Array, axis: int, descending: bool) -> Array:
     return xp.subtract(x.shape[axis] - 1, xp.flip(backwards, axis))
 
 
-def _argsort_kernel(x: Array, dim: int, descending: bool, _stable: Any) -> Array:
+def _argsort_kernel(x: Array, dim: int, descending: bool, _stable: bool) -> Array:
     axis = wrap_dim(dim, x.ndim)
     if not x.ndim:
         return only_place(x)
@@ -148,7 +149,7 @@ def topk(input: Any, k: int, dim: int, largest: bool, sorted: bool) -> Any:
 
 
 # -- distinct values ---------------------------------------------------------------------------------------
-def _unique_rule(x: TensorType, dim: Any) -> None:
+def _unique_rule(x: TensorType, dim: int | None) -> None:
     if x.dtype.is_complex:
         raise NotImplementedError(f"\"unique\" not implemented for '{x.dtype.scalar_name}'")
     if dim is not None:
@@ -163,7 +164,7 @@ def _unique_rule(x: TensorType, dim: Any) -> None:
         raise NotImplementedError("unique: the result's shape depends on values, and a meta tensor has none")
 
 
-def _unique_kernel(x: Array, dim: Any) -> tuple[Array, Array, Array]:
+def _unique_kernel(x: Array, dim: int | None) -> tuple[Array, Array, Array]:
     """Distinct values (slices, with dim), which of them each element (slice) is, and how many of each."""
     xp = namespace(x)
     kind = x.dtype
@@ -210,14 +211,16 @@ def _unique_samples(make: Maker) -> Iterator[Sample]:
     refuses="nothing", draws=False,
     unbatchable=DYNAMIC_SHAPE,
 )  # fmt: skip
-def unique(input: Any, sorted: bool, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
+def unique(
+    input: TensorLike, sorted: bool, return_inverse: bool, return_counts: bool, dim: int | None
+) -> Any:
     """Distinct values in order (whatever `sorted` says); with dim, distinct slices."""
     values, inverse, counts = _unique(input, dim)
     extras = ((inverse,) if return_inverse else ()) + ((counts,) if return_counts else ())
     return (values, *extras) if extras else values
 
 
-def _consecutive_kernel(x: Array, dim: Any) -> tuple[Array, Array, Array]:
+def _consecutive_kernel(x: Array, dim: int | None) -> tuple[Array, Array, Array]:
     """The first of each run of equal neighbours, the run each element (slice) is in, and runs' lengths."""
     xp = namespace(x)
     if dim is None:
@@ -256,7 +259,7 @@ def _consecutive_samples(make: Maker) -> Iterator[Sample]:
     refuses="nothing", draws=False,
     unbatchable=DYNAMIC_SHAPE,
 )  # fmt: skip
-def unique_consecutive(input: Any, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
+def unique_consecutive(input: TensorLike, return_inverse: bool, return_counts: bool, dim: int | None) -> Any:
     """One of each run of equal neighbours; with dim, of equal neighbouring slices."""
     values, inverse, counts = _unique_consecutive(input, dim)
     extras = ((inverse,) if return_inverse else ()) + ((counts,) if return_counts else ())

@@ -35,10 +35,12 @@ from weft.ops.arithmetic import (
     sub,
 )
 from weft.ops.elementary import exp, log
+from weft.ops.facts import Rule
 from weft.ops.families import composite, float_result, pointwise
 from weft.ops.kernels import elementwise
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample, binary_samples
+from weft.ops.values import BodyBuilder, Element, Operand, TensorLike
 
 ROOT_PI = sqrt(pi)
 
@@ -56,7 +58,7 @@ def from_scipy(name: str) -> Callable[..., Array]:
     return kernel
 
 
-def _special(name: str, kernel: Any, label: str, **facts: Any) -> Op:
+def _special(name: str, kernel: Rule, label: str, **facts: Any) -> Op:
     """A function in the `special` namespace alone: floats only, out= but no in-place form."""
     narrow = facts.pop("halves", True)
     refused = COMPLEX if narrow else COMPLEX | NARROW
@@ -160,7 +162,7 @@ polygamma_of: Op = pointwise(
     aliases=("special.polygamma",),
     samples=lambda make: iter(Sample(n, make(2, 3, low=0.5, high=3)) for n in range(3)),
 )
-def polygamma(n: int, input: Any) -> Any:
+def polygamma(n: int, input: TensorLike) -> Any:
     """The n-th derivative of digamma. As a function it takes n first, as a method the tensor."""
     return polygamma_of(input, n)
 
@@ -173,7 +175,7 @@ def polygamma(n: int, input: Any) -> Any:
     aliases=("special.multigammaln",),
     samples=lambda make: iter((Sample(make(2, 3, low=2, high=4), 3), Sample(make(low=1, high=2), 1))),
 )
-def mvlgamma(input: Any, p: int) -> Any:
+def mvlgamma(input: TensorLike, p: int) -> Any:
     """The logarithm of the multivariate gamma function of dimension p."""
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
@@ -185,7 +187,7 @@ def mvlgamma(input: Any, p: int) -> Any:
     return total
 
 
-def _zeta_gradient(g: Any, x: Any, q: Any) -> Any:
+def _zeta_gradient(g: TensorLike, x: Any, q: Operand) -> Any:
     return mul(g, mul(neg(zeta(add(x, 1), q)) if not is_bare(x) else neg(zeta(x + 1, q)), x))
 
 
@@ -204,7 +206,7 @@ zeta = _special(
 
 
 # -- error functions and the normal distribution -------------------------------------------------------------
-def _bell(x: Any, rate: float = 1.0) -> Any:
+def _bell(x: TensorLike, rate: float = 1.0) -> Any:
     """exp(-rate x²)."""
     return exp(mul(mul(x, x), -rate))
 
@@ -268,19 +270,19 @@ log_ndtr = _special(
 
 
 # -- Bessel functions ----------------------------------------------------------------------------------------
-def _away_from_zero(x: Any) -> Any:
+def _away_from_zero(x: TensorLike) -> Any:
     """x, with a tiny number where it is too small to divide by, and where it is not."""
     eps = dtypes.finfo(type_of(x).dtype).eps
     large = ops.gt(ops.abs(x), eps)
     return ops.where(large, x, eps), large
 
 
-def _i1_gradient(g: Any, out: Any, x: Any) -> Any:
+def _i1_gradient(g: TensorLike, out: TensorLike, x: TensorLike) -> Any:
     safe, large = _away_from_zero(x)
     return mul(g, ops.where(large, sub(i0(safe), div(out, safe)), 0.5))
 
 
-def _i1e_gradient(g: Any, out: Any, x: Any) -> Any:
+def _i1e_gradient(g: TensorLike, out: TensorLike, x: TensorLike) -> Any:
     safe, large = _away_from_zero(x)
     slope = sub(i0e(safe), mul(out, add(ops.sgn(safe), reciprocal(safe))))
     return mul(g, ops.where(large, slope, 0.5))
@@ -302,7 +304,7 @@ i1e: Op = _special("i1e", from_scipy("i1e"), "i1e_cpu", vjp=lambda g, out, x: _i
 
 
 # -- logarithms ----------------------------------------------------------------------------------------------
-def _emit_entr(b: Any, x: Any) -> Any:
+def _emit_entr(b: BodyBuilder, x: Element) -> Any:
     zero = b.like(0, x)
     made = b.select(b.gt(x, zero), b.mul(b.neg(x), b.log(x)), b.like(float("-inf"), x))
     return b.select(b.isnan(x), x, b.select(b.eq(x, zero), zero, made))
@@ -325,12 +327,12 @@ def _logit(x: Array, eps: float | None) -> Array:
     return xp.log(xp.divide(x, xp.subtract(1, x)), out=...)
 
 
-def _emit_logit(b: Any, x: Any, eps: float | None) -> Any:
+def _emit_logit(b: BodyBuilder, x: Element, eps: float | None) -> Any:
     x = x if eps is None else bodies.clip(b, x, eps, 1 - eps)
     return b.log(b.div(x, b.sub(b.like(1, x), x)))
 
 
-def _logit_gradient(g: Any, x: Any, eps: float | None) -> Any:
+def _logit_gradient(g: TensorLike, x: TensorLike, eps: float | None) -> Any:
     slope = div(g, mul(x, rsub(x, 1)))
     low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
     inside = ops.logical_and(ops.ge(x, low), ops.le(x, high))
@@ -357,18 +359,18 @@ logit = pointwise(
 )
 
 
-def _ratio(g: Any, x: Any, y: Any) -> Any:
+def _ratio(g: TensorLike, x: Operand, y: Operand) -> Any:
     return mul(g, div(x, y)) if not is_bare(x) else div(mul(g, x), y)
 
 
-def _unless_pole(value: Any, x: Any, y: Any, pole: float) -> Any:
+def _unless_pole(value: TensorLike, x: TensorLike | float, y: Any, pole: float) -> Any:
     """No gradient where 0 meets the logarithm's pole."""
     if is_bare(y):
         return ops.where(ops.eq(x, 0), 0, value) if y <= pole else value
     return ops.where(ops.logical_and(ops.eq(x, 0), ops.le(y, pole)), 0, value)
 
 
-def _emit_product(b: Any, x: Any, y: Any, factor: Any) -> Any:
+def _emit_product(b: BodyBuilder, x: Element, y: Element, factor: Any) -> Any:
     """x times a function of y, and 0 where x is, unless y is NaN."""
     nothing = b.and_(b.eq(x, b.like(0, x)), b.eq(y, y))
     return b.select(nothing, b.like(0, x), b.mul(x, factor))

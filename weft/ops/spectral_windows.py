@@ -7,7 +7,7 @@ over n = 0, 1, … and rounded once; symmetric windows divide by one less than p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from weft.core import dtypes
 from weft.core.arrays import Array, HostArray
 from weft.core.device import creation_device
 from weft.core.lazy import lazy
-from weft.core.types import TensorType
+from weft.core.types import TensorType, layout
 from weft.ops.create import OPTIONS
 from weft.ops.families import create
 from weft.ops.options import check_layout, chosen
@@ -35,7 +35,7 @@ def _span(size: int, sym: bool) -> int:
     return max(size - 1 if sym else size, 1)
 
 
-def _cosines(size: int, sym: bool, factors: Any) -> HostArray:
+def _cosines(size: int, sym: bool, factors: Sequence[float]) -> HostArray:
     turn = 2 * math.pi * np.arange(size) / _span(size, sym)
     return np.asarray(sum((-1) ** k * a * np.cos(k * turn) for k, a in enumerate(factors)))
 
@@ -48,9 +48,10 @@ def _cosine(size: int, sym: bool) -> HostArray:
     return np.sin((0.5 + np.arange(size)) * math.pi / (size if sym else size + 1))
 
 
-def _exponential(size: int, sym: bool, center: Any, tau: float) -> HostArray:
+def _exponential(size: int, sym: bool, center: float | None, tau: float) -> HostArray:
     middle = (size if not sym and size > 1 else size - 1) / 2 if center is None else center
-    return np.exp(-np.abs(np.arange(size) - middle) / tau)
+    made: HostArray = np.exp(-np.abs(np.arange(size) - middle) / tau)
+    return made
 
 
 def _gaussian(size: int, sym: bool, std: float) -> HostArray:
@@ -64,7 +65,7 @@ def _kaiser(size: int, sym: bool, beta: float) -> HostArray:
 
 
 # -- signal.windows ------------------------------------------------------------------------------------------
-def _check(name: str, size: int, kind: dtypes.dtype, layout: Any) -> None:
+def _check(name: str, size: int, kind: dtypes.dtype, layout: layout | None) -> None:
     if size < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={size}")
     check_layout(layout)
@@ -102,7 +103,7 @@ def _window(
     )  # fmt: skip
 
 
-def _no_centre(sym: bool, center: Any, tau: float) -> None:
+def _no_centre(sym: bool, center: float | None, tau: float) -> None:
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
     if sym and center is not None:

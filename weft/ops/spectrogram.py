@@ -16,6 +16,7 @@ from weft.core.types import TensorType
 from weft.ops.families import composite, index
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import MaybeTensor, TensorLike
 
 
 def _describe(kind: TensorType, braces: bool = False) -> str:
@@ -28,7 +29,7 @@ def _describe(kind: TensorType, braces: bool = False) -> str:
     return f"{word}{{{sizes}}}" if braces else f"{word}{sizes}"
 
 
-def _window_words(window: Any) -> str:
+def _window_words(window: MaybeTensor) -> str:
     return "None" if window is None else _describe(type_of(window), True)
 
 
@@ -36,7 +37,7 @@ def _maybe(value: Any) -> str:
     return "None" if value is None else str(int(value))
 
 
-def _padded_window(window: Any, like: Any, length: int, n_fft: int) -> Any:
+def _padded_window(window: MaybeTensor, like: TensorLike, length: int, n_fft: int) -> Any:
     """The window (ones where none is given), centred in a frame."""
     if window is None:
         window = ops.new_ones(like, (length,), dtype=type_of(like).dtype.to_real())
@@ -61,14 +62,14 @@ def _stft_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(10), 4, 3, center=False, onesided=False, return_complex=True)
 
 
-def _centred(input: Any, n_fft: int, pad_mode: str) -> Any:
+def _centred(input: TensorLike, n_fft: int, pad_mode: str) -> Any:
     kind = type_of(input)
     rows = ops.reshape(input, (1,) * (3 - kind.ndim) + tuple(kind.shape)) if kind.ndim < 3 else input
     padded = ops.nn_functional_pad(rows, (n_fft // 2, n_fft // 2), pad_mode)
     return ops.reshape(padded, (*kind.shape[:-1], type_of(padded).shape[-1]))
 
 
-def _check_stft(kind: TensorType, n_fft: int, hop: int, length: int, window: Any, words: str) -> None:
+def _check_stft(kind: TensorType, n_fft: int, hop: int, length: int, window: MaybeTensor, words: str) -> None:
     if kind.dtype.category < dtypes.FLOAT:
         raise RuntimeError(f"{words} : expected a tensor of floating point or complex values")
     if not 1 <= kind.ndim <= 2:
@@ -88,8 +89,9 @@ def _check_stft(kind: TensorType, n_fft: int, hop: int, length: int, window: Any
 
 @composite(STFT, samples=_stft_samples, amp="float32")
 def stft(
-    input: Any, n_fft: int, hop_length: Any, win_length: Any, window: Any, center: bool, pad_mode: str,
-    normalized: bool, onesided: Any, return_complex: Any, align_to_window: Any,
+    input: TensorLike, n_fft: int, hop_length: int | None, win_length: int | None, window: MaybeTensor,
+    center: bool, pad_mode: str, normalized: bool, onesided: bool | None, return_complex: bool | None,
+    align_to_window: bool | None,
 ) -> Any:  # fmt: skip
     """Spectra of overlapping frames of a signal, `(…, frequencies, frames)`.
 
@@ -158,7 +160,7 @@ _energy: Op = index(
 )  # fmt: skip
 
 
-def _overlapped(frames: Any, n_fft: int, hop: int) -> Any:
+def _overlapped(frames: TensorLike, n_fft: int, hop: int) -> Any:
     """Frames `(N, n_fft, T)` added up where they lie: `(N, length)`."""
     kind = type_of(frames)
     total = n_fft + hop * (kind.shape[-1] - 1)
@@ -170,7 +172,7 @@ def _overlapped(frames: Any, n_fft: int, hop: int) -> Any:
 
 
 def _check_istft(
-    kind: TensorType, n_fft: int, hop: int, width: int, window: Any, one: bool, words: str
+    kind: TensorType, n_fft: int, hop: int, width: int, window: MaybeTensor, one: bool, words: str
 ) -> None:
     if not kind.dtype.is_complex:
         raise RuntimeError(
@@ -206,8 +208,8 @@ def _istft_samples(make: Maker) -> Iterator[Sample]:
 
 @composite(ISTFT, samples=_istft_samples, amp="float32")
 def istft(
-    input: Any, n_fft: int, hop_length: Any, win_length: Any, window: Any, center: bool, normalized: bool,
-    onesided: Any, length: Any, return_complex: bool,
+    input: TensorLike, n_fft: int, hop_length: int | None, win_length: int | None, window: MaybeTensor,
+    center: bool, normalized: bool, onesided: bool | None, length: int | None, return_complex: bool,
 ) -> Any:  # fmt: skip
     """The signal of a spectrogram: the inverse of `stft`."""
     kind = type_of(input)

@@ -14,9 +14,10 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dims import wrap_dim
-from weft.core.dtypes import dtype_of, float32, float64
+from weft.core.dtypes import dtype, dtype_of, float32, float64
 from weft.core.types import TensorType
 from weft.core.warn import warn
+from weft.ops.facts import Rule
 from weft.ops.families import composite, reduce
 from weft.ops.forward import total
 from weft.ops.record import Op, ops, type_of
@@ -38,16 +39,17 @@ from weft.ops.reduce import (
 )
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import Dims, DType, TensorLike
 
 
 # -- variance ----------------------------------------------------------------------------------------------
-def _var_rule(x: TensorType, dim: Any, _correction: float, keepdim: bool) -> TensorType:
+def _var_rule(x: TensorType, dim: Dims, _correction: float, keepdim: bool) -> TensorType:
     if x.dtype.category < dtypes.FLOAT:
         raise RuntimeError("std and var only support floating point and complex dtypes")
     return TensorType(reduced_shape(x.shape, dims_of(dim, x.ndim), keepdim), x.dtype.to_real(), x.device)
 
 
-def _variance(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
+def _variance(x: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
     """The variance of an array of real numbers, in float64 whatever these are, as in PyTorch: squares of
     numbers near the limits of their type are beyond these, while a deviation is not. Equal numbers have 0:
     sums of a shorter type's are exact, and from float64 the first is taken away.
@@ -69,25 +71,25 @@ def _variance(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
     return xp.true_divide(total, total.dtype.type(freedom if freedom > 0 else 0), out=total)
 
 
-def _complex_variance(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
+def _complex_variance(x: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
     """The sum of the parts' variances, each of them in the parts' type."""
     kind = dtype_of(x).to_real().numpy
     real, imaginary = (narrowed(_variance(part, dim, correction, keepdim), kind) for part in (x.real, x.imag))
     return namespace(x).asarray(real + imaginary)
 
 
-def _rounded(value: Array, kind: Any) -> Array:
+def _rounded(value: Array, kind: dtype) -> Array:
     """float64 in another type; halves are rounded from float32."""
     return narrowed(value if kind is float64 else narrowed(value, float32.numpy), kind.numpy)
 
 
-def _var_kernel(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
+def _var_kernel(x: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
     if x.dtype.kind == "c":
         return _complex_variance(x, dim, correction, keepdim)
     return _rounded(_variance(x, dim, correction, keepdim), dtype_of(x))
 
 
-def _std_kernel(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
+def _std_kernel(x: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
     xp = namespace(x)
     if x.dtype.kind == "c":
         return xp.asarray(xp.sqrt(_complex_variance(x, dim, correction, keepdim)))
@@ -95,7 +97,7 @@ def _std_kernel(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
     return _rounded(xp.sqrt(variance, out=variance), dtype_of(x))
 
 
-def _wide_mean(input: Any, dim: Any, keepdim: bool) -> Any:
+def _wide_mean(input: TensorLike, dim: Dims, keepdim: bool) -> Any:
     """The mean as a variance's by-product has it, which `mean` has not: summed in float64."""
     kind = type_of(input).dtype
     if kind.is_complex or kind is float64:
@@ -103,20 +105,24 @@ def _wide_mean(input: Any, dim: Any, keepdim: bool) -> Any:
     return ops._to_copy(ops.mean(input, dim, keepdim, dtype=float64), kind)
 
 
-def _var_gradient(g: Any, _out: Any, x: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+def _var_gradient(
+    g: TensorLike, _out: object, x: TensorLike, dim: Dims, correction: float, keepdim: bool
+) -> Any:
     own = type_of(x)
     freedom = count_of(own.shape, dims_of(dim, own.ndim)) - correction
     deviation = ops.sub(x, ops.mean(x, dim, True))
     return ops.mul(ops.mul(restore(g, own, dim, keepdim), 2 / freedom if freedom else inf), deviation)
 
 
-def _std_gradient(g: Any, out: Any, x: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+def _std_gradient(
+    g: TensorLike, out: TensorLike, x: TensorLike, dim: Dims, correction: float, keepdim: bool
+) -> Any:
     """As the variance's, through the root; where all elements are equal PyTorch gives 0."""
     through = ops.masked_fill(ops.div(g, ops.mul(out, 2)), ops.eq(out, 0), 0)
     return _var_gradient(through, None, x, dim, correction, keepdim)
 
 
-def _half_forward(tangent: Any, x: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+def _half_forward(tangent: TensorLike, x: TensorLike, dim: Dims, correction: float, keepdim: bool) -> Any:
     """Half the direction of the variance: the mean of deviation times direction."""
     own = type_of(x)
     freedom = count_of(own.shape, dims_of(dim, own.ndim)) - correction
@@ -127,13 +133,13 @@ def _half_forward(tangent: Any, x: Any, dim: Any, correction: float, keepdim: bo
 
 
 def _var_forward(
-    tangents: tuple[Any, ...], _out: Any, x: Any, dim: Any, correction: float, keepdim: bool
+    tangents: tuple[Any, ...], _out: TensorLike, x: TensorLike, dim: Dims, correction: float, keepdim: bool
 ) -> Any:
     return ops.mul(_half_forward(tangents[0], x, dim, correction, keepdim), 2)
 
 
 def _std_forward(
-    tangents: tuple[Any, ...], out: Any, x: Any, dim: Any, correction: float, keepdim: bool
+    tangents: tuple[Any, ...], out: TensorLike, x: TensorLike, dim: Dims, correction: float, keepdim: bool
 ) -> Any:
     """That of the variance over twice the result, and 0 where the gradient is."""
     half = _half_forward(tangents[0], x, dim, correction, keepdim)
@@ -146,7 +152,7 @@ def _corrected(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3, 2), (0, 2), 0.5, False)
 
 
-def _spread_op(name: str, kernel: Any, gradient: Any, forward: Any = None) -> Op:
+def _spread_op(name: str, kernel: Rule, gradient: Rule, forward: Rule | None = None) -> Op:
     return reduce(
         f"_{name}", kernel, _var_rule, "input: Tensor, dim: Dims, correction: float, keepdim: bool",
         vjp=gradient, conjugates=True, node=f"{name.capitalize()}Backward0", method=False, function=False,
@@ -159,18 +165,18 @@ _var = _spread_op("var", _var_kernel, _var_gradient)
 _std = _spread_op("std", _std_kernel, _std_gradient, _std_forward)
 
 
-def _with_mean(name: str, kernel: Any, gradient: Any, forward: Any) -> Op:
+def _with_mean(name: str, kernel: Rule, gradient: Rule, forward: Rule) -> Op:
     """The op of this name together with the mean: two results of one node."""
 
-    def both(x: Array, dim: Any, correction: float, keepdim: bool) -> tuple[Array, Array]:
+    def both(x: Array, dim: Dims, correction: float, keepdim: bool) -> tuple[Array, Array]:
         return kernel(x, dim, correction, keepdim), _wide_mean(x, dim, keepdim)
 
-    def rule(x: TensorType, dim: Any, correction: float, keepdim: bool) -> tuple[TensorType, TensorType]:
+    def rule(x: TensorType, dim: Dims, correction: float, keepdim: bool) -> tuple[TensorType, TensorType]:
         first = _var_rule(x, dim, correction, keepdim)
         return first, TensorType(first.shape, x.dtype, x.device)
 
     def backward(
-        g: tuple[Any, Any], out: tuple[Any, Any], x: Any, dim: Any, correction: float, keepdim: bool
+        g: tuple[Any, Any], out: tuple[Any, Any], x: TensorLike, dim: Dims, correction: float, keepdim: bool
     ) -> Any:
         parts = [
             None if g[0] is None else gradient(g[0], out[0], x, dim, correction, keepdim),
@@ -179,7 +185,12 @@ def _with_mean(name: str, kernel: Any, gradient: Any, forward: Any) -> Op:
         return total(parts)
 
     def direction(
-        tangents: tuple[Any, ...], out: tuple[Any, Any], x: Any, dim: Any, correction: float, keepdim: bool
+        tangents: tuple[Any, ...],
+        out: tuple[Any, Any],
+        x: TensorLike,
+        dim: Dims,
+        correction: float,
+        keepdim: bool,
     ) -> tuple[Any, Any]:
         return forward(tangents, out[0], x, dim, correction, keepdim), _wide_mean(tangents[0], dim, keepdim)
 
@@ -195,7 +206,9 @@ _var_mean = _with_mean("var", _var_kernel, _var_gradient, _var_forward)
 _std_mean = _with_mean("std", _std_kernel, _std_gradient, _std_forward)
 
 
-def _overloads(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+def _overloads(
+    name: str, input: TensorLike, dim: Any, unbiased: Any, keepdim: bool, correction: float | None
+) -> Any:
     """What the overloads of std and var mean: dim, correction, keepdim. Raises and warns as PyTorch does."""
     own = type_of(input)
     if type(dim) is bool:
@@ -237,40 +250,40 @@ SPREAD = (
 
 
 @composite(SPREAD, samples=_spread_samples, out=True)
-def var(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+def var(input: TensorLike, dim: Any, unbiased: Any, keepdim: bool, correction: float | None) -> Any:
     """The variance; `correction` (1, or 0 for unbiased=False) is taken off the count it is divided by."""
     return _var(input, *_overloads("var", input, dim, unbiased, keepdim, correction))
 
 
 @composite(SPREAD, samples=_spread_samples, out=True)
-def std(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+def std(input: TensorLike, dim: Any, unbiased: Any, keepdim: bool, correction: float | None) -> Any:
     """The standard deviation: the root of `var`."""
     return _std(input, *_overloads("std", input, dim, unbiased, keepdim, correction))
 
 
 @composite(SPREAD, samples=_spread_samples, method=False)
-def var_mean(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+def var_mean(input: TensorLike, dim: Any, unbiased: Any, keepdim: bool, correction: float | None) -> Any:
     """The variance and the mean."""
     dim, correction, keepdim = _overloads("var_mean", input, dim, unbiased, keepdim, correction)
     return _var_mean(input, dim, correction, keepdim)
 
 
 @composite(SPREAD, samples=_spread_samples, method=False)
-def std_mean(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+def std_mean(input: TensorLike, dim: Any, unbiased: Any, keepdim: bool, correction: float | None) -> Any:
     """The standard deviation and the mean."""
     dim, correction, keepdim = _overloads("std_mean", input, dim, unbiased, keepdim, correction)
     return _std_mean(input, dim, correction, keepdim)
 
 
 # -- log-sum-exp -------------------------------------------------------------------------------------------
-def _logsumexp_rule(x: TensorType, dim: Any, keepdim: bool) -> TensorType:
+def _logsumexp_rule(x: TensorType, dim: Dims, keepdim: bool) -> TensorType:
     if dim is None:
         raise TypeError("logsumexp(): argument 'dim' (position 2) must be tuple of ints, not NoneType")
     kind = x.dtype if x.dtype.category >= dtypes.FLOAT else dtypes.get_default_dtype()
     return TensorType(reduced_shape(x.shape, dims_of(dim, x.ndim), keepdim), kind, x.device)
 
 
-def _logsumexp_kernel(x: Array, dim: Any, keepdim: bool) -> Array:
+def _logsumexp_kernel(x: Array, dim: Dims, keepdim: bool) -> Array:
     if dim is None:
         raise TypeError("logsumexp() without dimensions")  # the type rule says it in full
     xp = namespace(x)
@@ -284,7 +297,7 @@ def _logsumexp_kernel(x: Array, dim: Any, keepdim: bool) -> Array:
     return narrowed(out.reshape(reduced_shape(x.shape, dims, keepdim)), kind.numpy)
 
 
-def _logsumexp_gradient(g: Any, out: Any, x: Any, dim: Any, keepdim: bool) -> Any:
+def _logsumexp_gradient(g: TensorLike, out: TensorLike, x: TensorLike, dim: Dims, keepdim: bool) -> Any:
     own = type_of(x)
     shares = ops.exp(ops.sub(x, restore(out, own, dim, keepdim)))
     return ops.mul(restore(g, own, dim, keepdim), shares)
@@ -410,7 +423,7 @@ def _norm_samples(make: Maker) -> Iterator[Sample]:
     "input: Tensor, p: Any = 'fro', dim: Dims = None, keepdim: bool = False, dtype: DType = None",
     samples=_norm_samples, out="exact",
 )  # fmt: skip
-def norm(input: Any, p: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def norm(input: TensorLike, p: Any, dim: Dims, keepdim: bool, dtype: DType) -> Any:
     """The vector norm of order p over dimensions; 'fro' means 2, 'nuc' is the nuclear norm of matrices."""
     given = (dim,) if isinstance(dim, int) else dim
     if isinstance(p, str) and (p != "fro" or (given is not None and len(given) > 2)):

@@ -8,10 +8,10 @@ the gradient written through the same view.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from operator import index as as_index
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided as numpy_as_strided
@@ -33,8 +33,10 @@ from weft.ops.outline import KERNELS, Outline
 from weft.ops.record import Op, broadcast_shapes, ops, same_shape, type_of
 from weft.ops.replay import READERS, Steps, replay
 from weft.ops.samples import Maker, Sample, unary_samples
+from weft.ops.values import Dims, Sizes, Spread, TensorLike
 
 ndarray = np.ndarray
+Shown = TypeVar("Shown", Array, Outline)
 FULL = slice(None)
 NOT_VIEWABLE = (
     "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
@@ -76,7 +78,7 @@ def infer_sizes(size: tuple[int, ...], numel: int) -> tuple[int, ...]:
     raise RuntimeError(f"shape '{list(size)}' is invalid for input of size {numel}")
 
 
-def like(x: TensorType, shape: Any) -> TensorType:
+def like(x: TensorType, shape: Iterable[int]) -> TensorType:
     """The type with another shape."""
     return TensorType(shape, x.dtype, x.device)
 
@@ -148,7 +150,7 @@ embed: Op = index(
 
 
 # -- view and reshape ----------------------------------------------------------------------------------------
-def _view(x: Array, size: Any) -> Array:
+def _view(x: Array, size: Sequence[Any]) -> Array:
     try:
         out = x.reshape(size, copy=False)
     except ValueError as error:
@@ -156,17 +158,16 @@ def _view(x: Array, size: Any) -> Array:
         raise RuntimeError(NOT_VIEWABLE) from None
     except TypeError:
         if len(size) == 1 and type(size[0]) is dtype:
-            reinterpreted: Array = _reinterpret(x, size[0])
-            return reinterpreted
+            return _reinterpret(x, size[0])
         raise
     if size and min(size) < -1:  # NumPy takes any negative size for -1
         raise ValueError("negative size")
     return out
 
 
-def _outline_view(x: Outline, size: Any) -> Outline:
+def _outline_view(x: Outline, size: Sequence[Any]) -> Outline:
     if len(size) == 1 and type(size[0]) is dtype:
-        return _reinterpret(x, size[0])  # type: ignore[no-any-return]
+        return _reinterpret(x, size[0])
     try:
         return x.reshape(tuple(size))
     except ValueError as error:
@@ -177,13 +178,13 @@ def _outline_view(x: Outline, size: Any) -> Outline:
 KERNELS[_view] = _outline_view
 
 
-def _view_rule(x: TensorType, size: Any) -> TensorType:
+def _view_rule(x: TensorType, size: Sequence[int | dtype]) -> TensorType:
     if len(size) == 1 and type(size[0]) is dtype:
         return _reinterpret_rule(x, size[0])
     return like(x, infer_sizes(as_sizes(size), x.numel()))
 
 
-def _reinterpret(x: Any, kind: dtype) -> Any:
+def _reinterpret(x: Shown, kind: dtype) -> Shown:
     old, new = x.dtype.itemsize, kind.itemsize
     if old != new and x.ndim and x.strides[-1] != old:
         raise RuntimeError(
@@ -211,7 +212,7 @@ def _reinterpret_rule(x: TensorType, kind: dtype) -> TensorType:
     return TensorType((*x.shape[:-1], x.shape[-1] // ratio), kind, x.device)
 
 
-def _view_vjp(g: Any, _out: Any, _x: TensorType, size: Any) -> Any:
+def _view_vjp(g: TensorLike, _out: object, _x: TensorType, size: Sequence[int | dtype]) -> Any:
     if len(size) == 1 and type(size[0]) is dtype:
         no_derivative("view(dtype) reinterprets bits: it has no derivative", NotImplementedError)
     return reshape(g, _x.shape)
@@ -252,12 +253,12 @@ def _reshape_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite("input: Tensor, *shape: Shape", samples=_reshape_samples, cheap=True)
-def reshape(input: Any, shape: Any) -> Any:
+def reshape(input: TensorLike, shape: Sizes) -> Any:
     """A view with these sizes where strides allow it, else a copy."""
     return reshaped(input, shape)
 
 
-def reshaped(input: Any, shape: Any) -> Any:
+def reshaped(input: Any, shape: Sizes) -> Any:
     if type(input) in DEVICES:
         return input.reshape(tuple(map(as_index, shape)))
     try:
@@ -270,7 +271,7 @@ def reshaped(input: Any, shape: Any) -> Any:
     return _unsafe_view(ops.clone(input, memory_format=contiguous_format), shape)
 
 
-def _read(value: Any, size: Any) -> Any:
+def _read(value: TensorLike, size: Sequence[Any]) -> Any:
     """What a view shows, of a value that lies otherwise. As one op where it may be: only running tells of a
     gradient whether that copies.
     """
@@ -301,12 +302,12 @@ def _reshaped_like_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite("input: Tensor, other: Tensor", function=False, samples=_reshaped_like_samples)
-def view_as(input: Any, other: Any) -> Any:
+def view_as(input: TensorLike, other: TensorLike) -> Any:
     return view(input, type_of(other).shape)
 
 
 @composite("input: Tensor, other: Tensor", function=False, samples=_reshaped_like_samples)
-def reshape_as(input: Any, other: Any) -> Any:
+def reshape_as(input: TensorLike, other: TensorLike) -> Any:
     return reshape(input, type_of(other).shape)
 
 
@@ -319,7 +320,7 @@ def _flatten_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite("input: Tensor, start_dim: Dim = 0, end_dim: Dim = -1", samples=_flatten_samples)
-def flatten(input: Any, start_dim: int, end_dim: int) -> Any:
+def flatten(input: TensorLike, start_dim: int, end_dim: int) -> Any:
     """Dimensions start_dim to end_dim as one; the tensor itself if that changes nothing."""
     shape = tuple(input.shape)
     start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
@@ -337,7 +338,7 @@ def flatten(input: Any, start_dim: int, end_dim: int) -> Any:
     batch=batch_ravel,
     samples=lambda make: iter([Sample(make(2, 3)), Sample(make(3, 2).T), Sample(make())]),
 )
-def ravel(input: Any) -> Any:
+def ravel(input: TensorLike) -> Any:
     return view(ops.contiguous(input), (type_of(input).numel(),))
 
 
@@ -347,7 +348,7 @@ def ravel(input: Any) -> Any:
         [Sample(make(2, 6), 1, (3, 2)), Sample(make(6, 2), 0, (-1, 3)), Sample(make(3, 2).T, -1, (3, 1))]
     ),
 )
-def unflatten(input: Any, dim: int, sizes: Any) -> Any:
+def unflatten(input: TensorLike, dim: int, sizes: Sizes) -> Any:
     """One dimension as several."""
     shape = type_of(input).shape
     dim = wrap_dim(dim, len(shape))
@@ -373,7 +374,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
 
 
 # -- expand --------------------------------------------------------------------------------------------------
-def _expand_rule(x: TensorType, size: Any, implicit: bool = False) -> TensorType:
+def _expand_rule(x: TensorType, size: Sizes, implicit: bool = False) -> TensorType:
     size = as_sizes(size)
     lead = len(size) - x.ndim
     if lead < 0:
@@ -404,7 +405,7 @@ def _expand_rule(x: TensorType, size: Any, implicit: bool = False) -> TensorType
     return like(x, shape)
 
 
-def _expand(x: Array, size: Any, implicit: bool = False) -> Array:
+def _expand(x: Array, size: Sizes, implicit: bool = False) -> Array:
     old, steps, lead = x.shape, x.strides, len(size) - x.ndim
     shape, strides = [n if type(n) is int else size_of(n) for n in size], [0] * len(size)
     for position in reversed(range(len(shape))):
@@ -447,12 +448,12 @@ def _expanded_like_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite("input: Tensor, other: Tensor", function=False, samples=_expanded_like_samples)
-def expand_as(input: Any, other: Any) -> Any:
+def expand_as(input: TensorLike, other: TensorLike) -> Any:
     return expand(input, type_of(other).shape)
 
 
 @composite("input: Tensor, *size: Shape", samples=_expand_samples)
-def broadcast_to(input: Any, size: Any) -> Any:
+def broadcast_to(input: TensorLike, size: Sizes) -> Any:
     return expand(input, size)
 
 
@@ -462,7 +463,7 @@ def _broadcast_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite("*tensors: Tensors", method=False, samples=_broadcast_samples)
-def broadcast_tensors(tensors: Any) -> Any:
+def broadcast_tensors(tensors: Sequence[TensorLike]) -> Any:
     shape = broadcast_shapes(*[type_of(t).shape for t in tensors])
     return tuple(t if same_shape(type_of(t).shape, shape) else expand(t, shape) for t in tensors)
 
@@ -477,7 +478,7 @@ def reducible(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     samples=lambda make: iter([Sample(make(2, 3), 3), Sample(make(2, 3), (2, 1)), Sample(make(2, 3), ()),
         Sample(make(3), 3)]),
 )  # fmt: skip
-def sum_to_size(input: Any, size: Any) -> Any:
+def sum_to_size(input: TensorLike, size: Sizes) -> Any:
     """Sums over the dimensions along which `size` would be broadcast to the tensor's shape."""
     shape, size = type_of(input).shape, tuple(size)
     if not size:
@@ -495,7 +496,7 @@ def sum_to_size(input: Any, size: Any) -> Any:
 
 
 # -- permutations --------------------------------------------------------------------------------------------
-def _permute_rule(x: TensorType, dims: Any) -> TensorType:
+def _permute_rule(x: TensorType, dims: Sizes) -> TensorType:
     if len(dims) != x.ndim:
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the "
@@ -508,7 +509,7 @@ def _permute_rule(x: TensorType, dims: Any) -> TensorType:
     return like(x, [x.shape[d] for d in order])
 
 
-def _inverse(dims: Any) -> tuple[int, ...]:
+def _inverse(dims: Sizes) -> tuple[int, ...]:
     rank = len(dims)
     back = [0] * rank
     for position, d in enumerate(dims):
@@ -549,12 +550,12 @@ transpose: Op = view_family(
 
 
 @composite("input: Tensor, axis0: Dim, axis1: Dim", samples=lambda make: iter([Sample(make(2, 3, 4), 0, -1)]))
-def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
+def swapaxes(input: TensorLike, axis0: int, axis1: int) -> Any:
     return transpose(input, axis0, axis1)
 
 
 @composite("input: Tensor, dim0: Dim, dim1: Dim", samples=lambda make: iter([Sample(make(2, 3, 4), 0, -1)]))
-def swapdims(input: Any, dim0: int, dim1: int) -> Any:
+def swapdims(input: TensorLike, dim0: int, dim1: int) -> Any:
     return transpose(input, dim0, dim1)
 
 
@@ -578,7 +579,7 @@ t: Op = view_family(
 
 
 @composite("input: Tensor", samples=lambda make: iter([Sample(make(2, 3, 4)), Sample(make(2, 3))]))
-def adjoint(input: Any) -> Any:
+def adjoint(input: TensorLike) -> Any:
     """The last two dimensions swapped, elements conjugated."""
     kind = type_of(input)
     if kind.ndim < 2:
@@ -621,7 +622,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 
 
 # -- dimensions of size one ----------------------------------------------------------------------------------
-def _squeezed(shape: tuple[int, ...], dim: Any) -> tuple[int, ...]:
+def _squeezed(shape: tuple[int, ...], dim: Dims) -> tuple[int, ...]:
     """The dimensions that go."""
     if dim is None:
         return tuple(i for i, n in enumerate(shape) if n == 1)
@@ -629,7 +630,7 @@ def _squeezed(shape: tuple[int, ...], dim: Any) -> tuple[int, ...]:
     return tuple(d for d in dims if shape and shape[d] == 1)
 
 
-def _squeeze_rule(x: TensorType, dim: Any) -> TensorType:
+def _squeeze_rule(x: TensorType, dim: Dims) -> TensorType:
     gone = _squeezed(x.shape, dim)
     return like(x, [n for i, n in enumerate(x.shape) if i not in gone])
 

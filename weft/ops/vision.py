@@ -17,9 +17,11 @@ from weft.core.warn import warn
 from weft.ops.batching import leading, to_front
 from weft.ops.families import HIDDEN, composite, index
 from weft.ops.kernels import folding, padding, resize
+from weft.ops.kernels.resize import Scales
 from weft.ops.pooling import ADAPTIVE, fold_lead, lead_batch
 from weft.ops.record import Op, type_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.values import Number, Sizes, Spread, TensorLike
 
 
 # -- padding -------------------------------------------------------------------------------------------------
@@ -34,7 +36,7 @@ def _check_pad(shape: tuple[int, ...], pad: Sequence[int]) -> None:
         )
 
 
-def _constant_rule(x: TensorType, pad: Any, value: Any) -> TensorType:
+def _constant_rule(x: TensorType, pad: Sizes, value: Number) -> TensorType:
     _check_pad(x.shape, pad)
     pairs = padding.pairs_from_flat(tuple(pad))
     for size, (low, high) in zip(x.shape[x.ndim - len(pairs) :], pairs, strict=True):
@@ -115,7 +117,7 @@ def _check_border(
 def _border(mode: str, axes: int, name: str) -> None:
     """Defines the pad of one mode over the last `axes` axes; leading axes are as many as there are."""
 
-    def rule(x: TensorType, pad: Any) -> TensorType:
+    def rule(x: TensorType, pad: Sizes) -> TensorType:
         pairs = padding.pairs_from_flat(tuple(pad))
         _check_border(mode, axes, x, pairs, pad)
         if x.dtype is bool_ and mode != "circular":
@@ -156,7 +158,7 @@ def _pad_samples(make: Maker) -> Iterator[Sample]:
     namespace="nn.functional",
     samples=_pad_samples,
 )
-def pad(input: Any, pad: Any, mode: str, value: Any) -> Any:
+def pad(input: TensorLike, pad: Sizes, mode: str, value: Any) -> Any:
     """Pads the last axes of a tensor; the amounts are given from the last axis forwards, (before, after) for
     each."""
     if not isinstance(pad, (tuple, list)):
@@ -208,10 +210,10 @@ upsample_backward = index(
 def _resampler(name: str, mode: str, axes: int, antialias: bool = False) -> None:
     """Defines one resizing op."""
 
-    def kernel(x: Array, size: Any, align: bool, scales: Any) -> Array:
+    def kernel(x: Array, size: Sizes, align: bool, scales: Scales | None) -> Array:
         return resize.interpolate(x, size, mode, align, scales, antialias)
 
-    def rule(x: TensorType, size: Any, align: bool, scales: Any) -> TensorType:
+    def rule(x: TensorType, size: Sizes, align: bool, scales: Scales | None) -> TensorType:
         letters = "DHW"[3 - axes :]
         if min(*x.shape[2:], *size, 1) < 1:
             have = ", ".join(f"{a}: {n}" for a, n in zip(letters, x.shape[2:], strict=True))
@@ -312,12 +314,12 @@ def _interpolate_samples(make: Maker) -> Iterator[Sample]:
     namespace="nn.functional", samples=_interpolate_samples,
 )  # fmt: skip
 def interpolate(
-    input: Any,
-    size: Any,
+    input: TensorLike,
+    size: Spread | None,
     scale_factor: Any,
     mode: str,
-    align_corners: Any,
-    recompute_scale_factor: Any,
+    align_corners: bool | None,
+    recompute_scale_factor: bool | None,
     antialias: bool,
 ) -> Any:
     """Resizes the spatial axes of `(N, C, *spatial)` to `size`, or by `scale_factor`."""
@@ -361,14 +363,16 @@ UPSAMPLE_SIGNATURE = "input: Tensor, size: Any = None, scale_factor: Any = None"
     f"{UPSAMPLE_SIGNATURE}, mode: str = 'nearest', align_corners: Any = None", namespace="nn.functional",
     samples=lambda make: iter([Sample(make(1, 2, 3), 5, grad=False)]),
 )  # fmt: skip
-def upsample(input: Any, size: Any, scale_factor: Any, mode: str, align_corners: Any) -> Any:
+def upsample(
+    input: TensorLike, size: Spread | None, scale_factor: Any, mode: str, align_corners: bool | None
+) -> Any:
     """The old name of `interpolate`."""
     warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 # -- columns -------------------------------------------------------------------------------------------------
-def _pair(value: Any, word: str) -> tuple[int, int]:
+def _pair(value: Spread, word: str) -> tuple[int, int]:
     values = (value,) * 2 if isinstance(value, int) else tuple(value)
     values = values * 2 if len(values) == 1 else values
     if len(values) != 2:
@@ -376,7 +380,9 @@ def _pair(value: Any, word: str) -> tuple[int, int]:
     return values
 
 
-def _block(kernel_size: Any, dilation: Any, pads: Any, stride: Any) -> tuple[tuple[int, int], ...]:
+def _block(
+    kernel_size: Spread, dilation: Spread, pads: Spread, stride: Spread
+) -> tuple[tuple[int, int], ...]:
     return (
         _pair(kernel_size, "kernel_size"), _pair(dilation, "dilation"), _pair(pads, "padding"), _pair(stride,
         "stride")
@@ -407,7 +413,9 @@ def _counts(spatial: Sequence[int], block: tuple[tuple[int, int], ...]) -> tuple
     return height, width
 
 
-def _unfold_rule(x: TensorType, kernel_size: Any, dilation: Any, pads: Any, stride: Any) -> TensorType:
+def _unfold_rule(
+    x: TensorType, kernel_size: Spread, dilation: Spread, pads: Spread, stride: Spread
+) -> TensorType:
     block = _block(kernel_size, dilation, pads, stride)
     _check_block(block)
     if x.ndim < 3:
@@ -435,13 +443,13 @@ def _unfold_rule(x: TensorType, kernel_size: Any, dilation: Any, pads: Any, stri
     return TensorType((*x.shape[: x.ndim - 3], channels, math.prod(counts)), x.dtype, x.device)
 
 
-def _unfold_kernel(x: Array, kernel_size: Any, dilation: Any, pads: Any, stride: Any) -> Array:
+def _unfold_kernel(x: Array, kernel_size: Spread, dilation: Spread, pads: Spread, stride: Spread) -> Array:
     out = folding.unfold(x if x.ndim == 4 else x[None], *_block(kernel_size, dilation, pads, stride))
     return out if x.ndim == 4 else out[0]
 
 
 def _fold_rule(
-    x: TensorType, output_size: Any, kernel_size: Any, dilation: Any, pads: Any, stride: Any
+    x: TensorType, output_size: Spread, kernel_size: Spread, dilation: Spread, pads: Spread, stride: Spread
 ) -> TensorType:
     size = _pair(output_size, "output_size")
     block = _block(kernel_size, dilation, pads, stride)
@@ -476,7 +484,7 @@ def _fold_rule(
 
 
 def _fold_kernel(
-    x: Array, output_size: Any, kernel_size: Any, dilation: Any, pads: Any, stride: Any
+    x: Array, output_size: Spread, kernel_size: Spread, dilation: Spread, pads: Spread, stride: Spread
 ) -> Array:
     block = _block(kernel_size, dilation, pads, stride)
     out = folding.fold(x if x.ndim == 3 else x[None], _pair(output_size, "output_size"), *block)

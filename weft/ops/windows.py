@@ -7,7 +7,7 @@ random numbers say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from weft.ops.pooling import pool_gather, pool_scatter
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import no_grad
+from weft.ops.values import MaybeTensor, Sizes, Spread, TensorLike
 
 
 def each(value: Any, axes: int) -> tuple[int, ...]:
@@ -30,7 +31,7 @@ def each(value: Any, axes: int) -> tuple[int, ...]:
 
 
 # -- unpooling -----------------------------------------------------------------------------------------------
-def _unpool_kernel(x: Array, indices: Array, size: Any, axes: int) -> Array:
+def _unpool_kernel(x: Array, indices: Array, size: Sizes, axes: int) -> Array:
     spatial = tuple(size)
     volume = 1
     for length in spatial:
@@ -42,7 +43,7 @@ def _unpool_kernel(x: Array, indices: Array, size: Any, axes: int) -> Array:
     return kernels.scatter(x, indices, spatial, True)
 
 
-def _unpool_rule(x: TensorType, indices: TensorType, size: Any, axes: int) -> TensorType:
+def _unpool_rule(x: TensorType, indices: TensorType, size: Sizes, axes: int) -> TensorType:
     if indices.dtype is not int64:
         raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype.scalar_name}")
     if x.ndim < axes:
@@ -105,7 +106,13 @@ max_unpool: Op = index(
 )  # fmt: skip
 
 
-def _output_size(shape: Any, taps: Any, steps: Any, pads: Any, size: Any) -> tuple[int, ...]:
+def _output_size(
+    shape: tuple[int, ...],
+    taps: tuple[int, ...],
+    steps: tuple[int, ...],
+    pads: tuple[int, ...],
+    size: Sizes | None,
+) -> tuple[int, ...]:
     """The size asked for, if a pool could have come from it; else the smallest such size."""
     axes = len(taps)
     spatial = shape[len(shape) - axes :]
@@ -132,7 +139,14 @@ def _output_size(shape: Any, taps: Any, steps: Any, pads: Any, size: Any) -> tup
 def _unpool(axes: int) -> None:
     """Defines `max_unpool1d`, `2d` or `3d`."""
 
-    def body(x: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any, output_size: Any) -> Any:
+    def body(
+        x: TensorLike,
+        indices: TensorLike,
+        kernel_size: Spread,
+        stride: Spread | None,
+        padding: Spread,
+        output_size: Sizes | None,
+    ) -> Any:
         taps, pads = each(kernel_size, axes), each(padding, axes)
         steps = taps if stride is None else each(stride, axes)
         shape = type_of(x).shape
@@ -177,7 +191,7 @@ def _starts(xp: ArrayModule, draws: Array, length: int, count: int, taps: int) -
 
 
 def _fractional_kernel(
-    x: Array, kernel_size: Any, output_size: Any, draws: Array, axes: int
+    x: Array, kernel_size: Spread, output_size: Spread, draws: Array, axes: int
 ) -> tuple[Array, Array]:
     xp = namespace(x)
     taps, counts = each(kernel_size, axes), each(output_size, axes)
@@ -203,7 +217,7 @@ def _fractional_kernel(
 
 
 def _fractional_rule(
-    x: TensorType, kernel_size: Any, output_size: Any, draws: TensorType, axes: int
+    x: TensorType, kernel_size: Spread, output_size: Spread, draws: TensorType, axes: int
 ) -> tuple[TensorType, TensorType]:
     name = f"fractional_max_pool{axes}d" + ("_out" if axes == 3 else "")
     if x.ndim not in (axes + 1, axes + 2):
@@ -231,13 +245,13 @@ def _fractional_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any,
 
 
 def _fractional_vjp(axes: int) -> Any:
-    def rule(g: Any, out: Any, _x: Any) -> Any:
+    def rule(g: Sequence[MaybeTensor], out: Sequence[TensorLike], _x: TensorType) -> Any:
         return pool_scatter(g[0], out[1], tuple(_x.shape[len(_x.shape) - axes :]), False)
 
     return rule
 
 
-def _fractional_size(name: str, axes: int, shape: Any, size: Any, ratio: Any) -> Any:
+def _fractional_size(name: str, axes: int, shape: tuple[int, ...], size: Spread | None, ratio: Any) -> Any:
     if size is None and ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
     if size is not None:
@@ -269,7 +283,14 @@ def _fractional(axes: int) -> None:
         node=f"FractionalMaxPool{axes}DBackward0", **HIDDEN,
     )  # fmt: skip
 
-    def body(x: Any, kernel_size: Any, size: Any, ratio: Any, return_indices: bool, draws: Any) -> Any:
+    def body(
+        x: TensorLike,
+        kernel_size: Spread,
+        size: Spread | None,
+        ratio: Any,
+        return_indices: bool,
+        draws: MaybeTensor,
+    ) -> Any:
         kind = type_of(x)
         size = _fractional_size(name, axes, kind.shape, size, ratio)
         if draws is None:
@@ -317,7 +338,7 @@ def _response_samples(make: Maker) -> Iterator[Sample]:
     namespace="nn.functional",
     samples=_response_samples,
 )
-def local_response_norm(x: Any, size: int, alpha: float, beta: float, k: float) -> Any:
+def local_response_norm(x: TensorLike, size: int, alpha: float, beta: float, k: float) -> Any:
     """Divides by a power of the mean square over neighbouring channels."""
     kind = type_of(x)
     shape = tuple(kind.shape)

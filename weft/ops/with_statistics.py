@@ -7,7 +7,7 @@ that gradients, batching and lowering are theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -22,6 +22,7 @@ from weft.ops.record import ops, type_of
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import no_grad
+from weft.ops.values import Dims, MaybeTensor, Sizes, TensorLike
 
 HISTOGRAMDD = result("histogramdd", "hist", "bin_edges")
 MODES = ("bilinear", "nearest", "bicubic")
@@ -29,7 +30,7 @@ PADDINGS = ("zeros", "border", "reflection")
 
 
 # -- norms with their statistics -----------------------------------------------------------------------------
-def _statistics(x: Any, dims: tuple[int, ...], eps: float) -> tuple[Any, Any]:
+def _statistics(x: TensorLike, dims: tuple[int, ...], eps: float) -> tuple[Any, Any]:
     """Means, and one over standard deviations, dimensions kept."""
     mean = ops.mean(x, dims, True)
     spread = ops.mean(ops.square(ops.sub(x, mean)), dims, True)
@@ -63,7 +64,14 @@ def _group_samples(make: Maker) -> Iterator[Sample]:
     method=False, samples=_group_samples, amp="float32",
 )  # fmt: skip
 def native_group_norm(
-    input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
+    input: TensorLike,
+    weight: MaybeTensor,
+    bias: MaybeTensor,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
 ) -> Any:
     """`group_norm`, with the means and reciprocal standard deviations of the groups.
 
@@ -81,7 +89,7 @@ def native_group_norm(
     "input: Tensor, dim: Any = (), keepdim: bool = False", method=False,
     samples=lambda make: iter([Sample(make(2, 3)), Sample(make(2, 3), 1, True)]),
 )  # fmt: skip
-def frobenius_norm(input: Any, dim: Any, keepdim: bool) -> Any:
+def frobenius_norm(input: TensorLike, dim: Dims, keepdim: bool) -> Any:
     """The root of the sum of squares."""
     return ops.linalg_vector_norm(input, 2, None if dim == () else dim, keepdim)
 
@@ -90,7 +98,7 @@ def frobenius_norm(input: Any, dim: Any, keepdim: bool) -> Any:
     "input: Tensor, dim: Any = (-2, -1), keepdim: bool = False", method=False,
     samples=lambda make: iter([Sample(make(2, 3)), Sample(make(2, 3, 2), (0, 1))]),
 )  # fmt: skip
-def nuclear_norm(input: Any, dim: Any, keepdim: bool) -> Any:
+def nuclear_norm(input: TensorLike, dim: Dims, keepdim: bool) -> Any:
     """The sum of singular values."""
     return ops.linalg_matrix_norm(input, "nuc", dim, keepdim)
 
@@ -99,7 +107,7 @@ def nuclear_norm(input: Any, dim: Any, keepdim: bool) -> Any:
     "v: Tensor, pow: int = 2, dim: int = 0", method=False,
     samples=lambda make: iter([Sample(make(2, 3)), Sample(make(2, 3, 2), 2, 1), Sample(make(3), 1, -1)]),
 )  # fmt: skip
-def norm_except_dim(v: Any, pow: int, dim: int) -> Any:
+def norm_except_dim(v: TensorLike, pow: int, dim: int) -> Any:
     """Norms over all dimensions but one."""
     if dim == -1:
         return ops.linalg_vector_norm(v, pow)
@@ -112,7 +120,9 @@ GRID = "input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int,
 
 
 def _sampler(name: str, sizes: tuple[int, ...]) -> None:
-    def body(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    def body(
+        input: TensorLike, grid: TensorLike, interpolation_mode: int, padding_mode: int, align_corners: bool
+    ) -> Any:
         mode, padding = MODES[interpolation_mode], PADDINGS[padding_mode]
         return ops.nn_functional_grid_sample(input, grid, mode, padding, align_corners)
 
@@ -129,7 +139,7 @@ for _name, _sizes in (("grid_sampler", (3, 4)), ("grid_sampler_2d", (3, 4)), ("g
 
 
 # -- counts --------------------------------------------------------------------------------------------------
-def _count_kernel(x: Array, edges: Any, weight: Array | None, density: bool) -> Array:
+def _count_kernel(x: Array, edges: Sequence[Array], weight: Array | None, density: bool) -> Array:
     xp = namespace(x)
     sides = [xp.asarray(edge, np.float64) for edge in edges]
     shares = None if weight is None else xp.asarray(weight, np.float64).reshape(-1)
@@ -137,7 +147,9 @@ def _count_kernel(x: Array, edges: Any, weight: Array | None, density: bool) -> 
     return xp.histogramdd(rows, sides, density=density, weights=shares)[0].astype(x.dtype)
 
 
-def _count_rule(x: TensorType, edges: Any, weight: Any, density: bool) -> TensorType:
+def _count_rule(
+    x: TensorType, edges: Sequence[TensorType], weight: TensorType | None, density: bool
+) -> TensorType:
     if x.dtype not in (dtypes.float32, dtypes.float64):
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{x.dtype.scalar_name}'")
     return TensorType(tuple([edge.shape[0] - 1 for edge in edges]), x.dtype, x.device)
@@ -155,7 +167,7 @@ _counts = index(
     returns=HISTOGRAMDD, method=False,
     samples=lambda make: iter([Sample(make(6, 2), [3, 2], grad=False), Sample(make(6, 2), 2, grad=False)]),
 )  # fmt: skip
-def histogramdd(input: Any, bins: Any, range: Any, weight: Any, density: bool) -> Any:
+def histogramdd(input: TensorLike, bins: Any, range: Any, weight: MaybeTensor, density: bool) -> Any:
     """Counts of points in boxes, and the boxes' edges in each dimension."""
     kind = type_of(input)
     if kind.ndim < 2:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import pi, sqrt
+from types import EllipsisType
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 import weft.ops.bodies as bodies
 from weft.core.arrays import MODULES, Array, as_array, namespace
 from weft.core.devices import special_functions
+from weft.ops.values import BodyBuilder, Element
 
 BLOCK: Final = (
     1 << 16
@@ -51,7 +53,7 @@ def blocked(body: Body, first: Array, *others: Array) -> Array:
     return out
 
 
-def positive_part(x: Array, out: Any) -> Array:
+def positive_part(x: Array, out: Array | EllipsisType) -> Array:
     """max(x, 0) for floats.
 
     np.clip is three times faster than np.maximum with a number, for which NumPy has no SIMD loop.
@@ -83,7 +85,7 @@ def sigmoid(x: Array) -> Array:
     return blocked(_sigmoid_body, x)
 
 
-def emit_sigmoid(b: Any, x: Any) -> Any:
+def emit_sigmoid(b: BodyBuilder, x: Element) -> Any:
     return bodies.reciprocal(b, b.add(b.exp(b.neg(x)), b.like(1, x)))
 
 
@@ -123,7 +125,7 @@ def silu(x: Array) -> Array:
     return blocked(_silu_body, x)
 
 
-def emit_silu(b: Any, x: Any) -> Any:
+def emit_silu(b: BodyBuilder, x: Element) -> Any:
     return b.div(x, b.add(b.exp(b.neg(x)), b.like(1, x)))
 
 
@@ -141,7 +143,7 @@ def mish(x: Array) -> Array:
     return blocked(_mish_body, x)
 
 
-def emit_mish(b: Any, x: Any) -> Any:
+def emit_mish(b: BodyBuilder, x: Element) -> Any:
     two = b.like(2, x)
     power = b.exp(b.min(x, b.like(40, x)))
     top = b.mul(power, b.add(power, two))
@@ -162,7 +164,7 @@ def _log1p(out: Array, u: Array) -> None:
     xp.add(out, xp.log(w, out=w), out=out)
 
 
-def _emit_log1p(b: Any, u: Any) -> Any:
+def _emit_log1p(b: BodyBuilder, u: Element) -> Any:
     one = b.like(1, u)
     w = b.add(u, one)
     return b.add(b.div(b.sub(u, b.sub(w, one)), w), b.log(w))
@@ -178,7 +180,7 @@ def _log_of_one_plus_exp(out: Array, x: Array) -> None:
     xp.add(out, positive_part(x, u), out=out)
 
 
-def _emit_log_of_one_plus_exp(b: Any, x: Any) -> Any:
+def _emit_log_of_one_plus_exp(b: BodyBuilder, x: Element) -> Any:
     return b.add(_emit_log1p(b, b.exp(b.neg(b.abs(x)))), bodies.positive_part(b, x))
 
 
@@ -198,7 +200,7 @@ def softplus(x: Array, beta: float, threshold: float) -> Array:
     return blocked(body, x)
 
 
-def emit_softplus(b: Any, x: Any, beta: float, threshold: float) -> Any:
+def emit_softplus(b: BodyBuilder, x: Element, beta: float, threshold: float) -> Any:
     scaled = x if beta == 1 else b.mul(x, b.like(beta, x))
     out = _emit_log_of_one_plus_exp(b, scaled)
     if beta != 1:
@@ -218,7 +220,7 @@ def log_sigmoid(x: Array) -> Array:
     return blocked(_log_sigmoid_body, x)
 
 
-def emit_log_sigmoid(b: Any, x: Any) -> Any:
+def emit_log_sigmoid(b: BodyBuilder, x: Element) -> Any:
     return b.sub(b.like(0, x), _emit_log_of_one_plus_exp(b, b.neg(x)))
 
 
@@ -248,7 +250,7 @@ def logaddexp(x: Array, y: Array) -> Array:
     return blocked(_logaddexp_body, x, y)
 
 
-def emit_logaddexp(b: Any, x: Any, y: Any) -> Any:
+def emit_logaddexp(b: BodyBuilder, x: Element, y: Element) -> Any:
     u, one = b.exp(b.neg(b.abs(b.sub(x, y)))), b.like(1, x)
     u = b.select(b.le(u, one), u, one)
     return b.add(_emit_log1p(b, u), b.max(x, y))
@@ -278,7 +280,7 @@ def _erf_parts(out: Array, x: Array, limit: float, coefficients: tuple[float, ..
     xp.tanh(out, out=out)
 
 
-def _emit_erf_parts(b: Any, x: Any, limit: float, coefficients: tuple[float, ...]) -> Any:
+def _emit_erf_parts(b: BodyBuilder, x: Element, limit: float, coefficients: tuple[float, ...]) -> Any:
     u = bodies.clip(b, b.mul(x, x), 0, limit)
     out = b.mul(u, b.like(coefficients[-1], x))
     for each in coefficients[-2:0:-1]:
@@ -286,7 +288,7 @@ def _emit_erf_parts(b: Any, x: Any, limit: float, coefficients: tuple[float, ...
     return b.tanh(b.mul(b.add(out, b.like(coefficients[0], x)), x))
 
 
-def emit_erf(b: Any, x: Any) -> Any:
+def emit_erf(b: BodyBuilder, x: Element) -> Any:
     return _emit_erf_parts(b, x, 16, _ERF) if x.type == "f32" else b.erf(x)
 
 
@@ -311,14 +313,14 @@ def _normal_cdf(out: Array, x: Array) -> None:
         special_functions(x).ndtr(x, out=out)
 
 
-def _emit_normal_cdf(b: Any, x: Any) -> Any:
+def _emit_normal_cdf(b: BodyBuilder, x: Element) -> Any:
     half = b.like(0.5, x)
     if x.type == "f32":
         return b.mul(b.add(_emit_erf_parts(b, x, 32, _ERF_HALF), b.like(1, x)), half)
     return b.mul(b.erfc(b.mul(x, b.like(-sqrt(0.5), x))), half)
 
 
-def emit_gelu(b: Any, x: Any, approximate: str) -> Any:
+def emit_gelu(b: BodyBuilder, x: Element, approximate: str) -> Any:
     if approximate == "none":
         return b.mul(_emit_normal_cdf(b, x), x)
     inner = b.mul(b.mul(x, x), b.like(GELU_SLOPE * GELU_CUBIC, x))
@@ -326,7 +328,7 @@ def emit_gelu(b: Any, x: Any, approximate: str) -> Any:
     return b.mul(b.mul(b.add(b.tanh(inner), b.like(1, x)), x), b.like(0.5, x))
 
 
-def emit_gelu_backward(b: Any, g: Any, x: Any) -> Any:
+def emit_gelu_backward(b: BodyBuilder, g: Element, x: Element) -> Any:
     density = b.mul(b.exp(b.mul(b.mul(x, x), b.like(-0.5, x))), x)
     density = b.mul(density, b.like(1 / sqrt(2 * pi), x))
     return b.mul(b.add(_emit_normal_cdf(b, x), density), g)

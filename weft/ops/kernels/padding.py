@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.core.arrays import Array, ArrayModule, namespace
+from weft.ops.values import ArrayDType, Number
 
 Pair = tuple[int, int]
 Pads = Sequence[int | Sequence[int]]
 
 
-def summing_dtype(xp: ArrayModule, dtype: Any) -> Any:
+def summing_dtype(xp: ArrayModule, dtype: ArrayDType) -> Any:
     """The dtype to add in: float32 for 16-bit floats, int64 for integers and bool, otherwise `dtype`."""
     kind = dtype.kind
     if kind in "biu":
@@ -50,7 +51,7 @@ def output_shape(shape: Sequence[int], pads: Pads) -> tuple[int, ...]:
     )
 
 
-def pad(x: Array, pads: Pads, mode: str = "constant", value: Any = 0) -> Array:
+def pad(x: Array, pads: Pads, mode: str = "constant", value: Number = 0) -> Array:
     """Pad the last `len(pads)` axes of `x`; modes are constant, reflect, replicate and circular.
 
     Always a fresh array, so that an op may hand it out as its result.
@@ -89,7 +90,7 @@ def along(
     return (*(whole,) * axis, slice(start, stop, step), *(whole,) * (ndim - axis - 1))
 
 
-def _constant(x: Array, pairs: tuple[Pair, ...], value: Any) -> Array:
+def _constant(x: Array, pairs: tuple[Pair, ...], value: Number) -> Array:
     """Fill a new array with `value` and copy the part of `x` that survives into its place."""
     xp = namespace(x)
     lead = x.ndim - len(pairs)
@@ -104,7 +105,7 @@ def _constant(x: Array, pairs: tuple[Pair, ...], value: Any) -> Array:
     return out
 
 
-def _is_zero(value: Any) -> bool:
+def _is_zero(value: Number) -> bool:
     """Whether `xp.zeros` gives the same bits as filling with `value`; zeroed pages are cheaper."""
     return isinstance(value, int) and value == 0
 

@@ -19,6 +19,7 @@ from typing import Any
 from weft.core.arrays import Array, ArrayModule, namespace
 from weft.ops.kernels.folding import Sizes, tap_slices
 from weft.ops.kernels.padding import along, pad, pad_backward, summing_dtype
+from weft.ops.values import ArrayDType
 
 
 def output_size(
@@ -233,7 +234,7 @@ def _reach(
     )
 
 
-def _lowest(xp: ArrayModule, dtype: Any) -> Any:
+def _lowest(xp: ArrayModule, dtype: ArrayDType) -> Any:
     """The value that loses against everything: minus infinity, or the least integer."""
     if dtype.kind == "b":
         return False
@@ -314,7 +315,7 @@ def _divisor(
     counts: Sizes,
     count_include_pad: bool,
     override: int | None,
-    dtype: Any,
+    dtype: ArrayDType,
 ) -> Array:
     """What each window's sum is divided by, as an array that broadcasts over the windows."""
     axes = len(kernel)

@@ -76,7 +76,7 @@ def interpolate_backward(
 
 
 def _tables(
-    dtype: Any,
+    dtype: np.dtype[Any],
     input_size: Sizes,
     size: Sizes,
     mode: str,
