@@ -21,7 +21,7 @@ from weft.ops.record import Op, ops, type_of
 from weft.ops.reduce import wide
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
-from weft.ops.values import MaybeTensor, Number, Operand, Spread, TensorLike
+from weft.ops.values import MaybeTensor, Number, TensorLike
 
 
 def _value_dependent(name: str, x: TensorType) -> None:

@@ -46,7 +46,7 @@ from weft.ops.options import (
 )
 from weft.ops.record import Op, broadcast_shapes, ops
 from weft.ops.samples import Maker, Sample
-from weft.ops.values import DeviceLike, DType, Number, Sizes, TensorLike
+from weft.ops.values import DeviceLike, DType, Number, Sizes
 
 OPTIONS: Final = (
     "dtype: DType = None, layout: Any = None, device: Device = None, pin_memory: bool = False, "

@@ -39,7 +39,8 @@ def dims_of(dim: Dims, rank: int) -> tuple[int, ...]:
     if dim is None:
         return tuple(range(rank))
     if not isinstance(dim, (tuple, list)):
-        return (wrap_dim(dim, rank),) if rank else (wrap_dim(dim, 0),)[:0]
+        single: Any = dim
+        return (wrap_dim(single, rank),) if rank else (wrap_dim(single, 0),)[:0]
     if not dim:
         return tuple(range(rank))
     dims = wrap_dims(dim, rank)

@@ -33,7 +33,7 @@ from weft.ops.outline import KERNELS, Outline
 from weft.ops.record import Op, broadcast_shapes, ops, same_shape, type_of
 from weft.ops.replay import READERS, Steps, replay
 from weft.ops.samples import Maker, Sample, unary_samples
-from weft.ops.values import Dims, Sizes, Spread, TensorLike
+from weft.ops.values import Dims, Sizes, TensorLike
 
 ndarray = np.ndarray
 Shown = TypeVar("Shown", Array, Outline)

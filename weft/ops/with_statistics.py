@@ -22,7 +22,7 @@ from weft.ops.record import ops, type_of
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import no_grad
-from weft.ops.values import Dims, MaybeTensor, Sizes, TensorLike
+from weft.ops.values import Dims, MaybeTensor, TensorLike
 
 HISTOGRAMDD = result("histogramdd", "hist", "bin_edges")
 MODES = ("bilinear", "nearest", "bicubic")
