@@ -7,6 +7,7 @@ import gc
 import linecache
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -332,3 +333,29 @@ def test_finalizers_that_compute_are_no_part_of_what_is_traced(trace: Any) -> No
     gc.collect()
     assert Counting.made > 10 and Counting.count.tolist() == [Counting.made]
     assert weft.allclose(result, expected)
+
+
+def test_a_handler_waits_for_a_thread_that_compiles_while_machine_code_is_made() -> None:
+    """What makes code in the thread that it strikes holds nothing that the other one needs."""
+    x, found = weft.arange(6.0), []
+    plain, other = function(40_001), function(40_002)
+    compiled, shared = weft.compile(plain), weft.compile(other)
+
+    def handle(_number: int, _frame: Any) -> None:
+        thread = threading.Thread(target=lambda: found.append(shared(x)), daemon=True)
+        thread.start()
+        thread.join(20)
+        assert not thread.is_alive()  # else a call here would wait for it for ever
+
+    def profile(frame: Any, event: str, _value: Any) -> None:
+        if event == "call" and frame.f_code.co_qualname == "Loaded.__init__":
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGUSR1)
+
+    signal.signal(signal.SIGUSR1, handle)
+    sys.setprofile(profile)
+    try:
+        result = compiled(x)
+    finally:
+        sys.setprofile(None)
+    assert len(found) == 1 and weft.allclose(found[0], other(x)) and weft.allclose(result, plain(x))

@@ -306,36 +306,37 @@ class Functions:
         return False
 
     def load(self, drafts: Mapping[str, Any] = NO_DRAFTS) -> None:
-        """Compiles what is missing, as one module, and another one of drafts."""
-        with _lock:
-            for is_draft in (True, False):
-                part = [name for name in self.missing if (name in drafts) == is_draft]
-                if not part:
-                    continue
-                text = joined([self.missing[name] for name in part])
-                module = Loaded(text, DRAFT if is_draft else self.levels[0])
-                if is_draft:
-                    module.text = text
-                    store().put("text", module.key, text.encode())
-                self.take(module, part)
+        """Compiles what is missing, as one module, and another one of drafts. Under no lock: a handler of
+        signals may strike, and wait for a thread that waits for it.
+        """
+        for is_draft in (True, False):
+            part = [name for name in self.missing if (name in drafts) == is_draft]
+            if not part:
+                continue
+            text = joined([self.missing[name] for name in part])
+            module = Loaded(text, DRAFT if is_draft else self.levels[0])
+            if is_draft:
+                module.text = text
+                store().put("text", module.key, text.encode())
+            self.take(module, part)
         self.missing = {}
 
     def take(self, module: Loaded, names: Iterable[str]) -> None:
         """Uses this module for these functions, here and elsewhere."""
-        for name in names:
-            self.modules[name] = _modules[name, module.level] = module
-        _used(module)
+        with _lock:
+            for name in names:
+                self.modules[name] = _modules[name, module.level] = module
+            _used(module)
 
     def restore(self, objects: dict[str, list[str]], drafts: Sequence[str] = ()) -> None:
         """Finds functions by the objects on disk that have them, some of which are drafts; a KeyError where
         one is gone, or may not be used."""
-        with _lock:
-            for key, names in objects.items():
-                if not all(map(self.found, names)):
-                    level = DRAFT if key in drafts else self.levels[0]
-                    if level not in self.levels:
-                        raise KeyError(key)
-                    self.take(Loaded.kept(key, level), names)
+        for key, names in objects.items():
+            if not all(map(self.found, names)):
+                level = DRAFT if key in drafts else self.levels[0]
+                if level not in self.levels:
+                    raise KeyError(key)
+                self.take(Loaded.kept(key, level), names)
 
     def drafts(self) -> dict[str, Loaded]:
         """The functions of which there are drafts only."""
@@ -355,8 +356,7 @@ class Functions:
                 if content is None:
                     raise KeyError(f"the text of {module.key[:16]} is gone")
                 made = Loaded(content.decode(), self.levels[0])
-                with _lock:
-                    full.take(made, names)
+                full.take(made, names)
             moved.update({module.address(name): full.address(name) for name in names})
         with _lock:
             self.left += drafts.values()
