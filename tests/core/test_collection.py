@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import os
 import signal
@@ -260,3 +261,25 @@ def test_a_child_collects_where_another_thread_had_put_it_off() -> None:
     finally:
         leave.set()
         thread.join()
+
+
+class Parsing:
+    """A cycle, whose finalizer makes a tree of Python's."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+    def __del__(self) -> None:
+        ast.parse("def f(a, b=1): ...")
+
+
+def test_trees_are_made_while_no_finalizer_makes_one() -> None:
+    before = gc.get_threshold()
+    try:
+        for threshold in range(10, 60):
+            gc.set_threshold(threshold, 1000, 1000)
+            for _ in range(40):
+                Parsing()
+                collection.parsed("def f(input: Tensor, other: Operand, *, alpha: Number = 1): ...")
+    finally:
+        gc.set_threshold(*before)

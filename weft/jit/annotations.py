@@ -15,6 +15,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+from weft.core.collection import parsed
 from weft.core.device import device as Device
 from weft.core.dtypes import dtype as DType
 from weft.core.generator import Generator
@@ -202,8 +203,8 @@ def comment_types(lines: list[str], names: Any) -> tuple[list[Type], Type] | Non
         if match is None:
             continue
         given, returned = match.group(1), match.group(2)
-        parsed: Any = ast.parse(f"({given},)" if given.strip() else "()", mode="eval").body
-        kinds = [resolve(ast.unparse(item).lstrip("*"), names) for item in parsed.elts]
+        tree: Any = parsed(f"({given},)" if given.strip() else "()", "eval").body
+        kinds = [resolve(ast.unparse(item).lstrip("*"), names) for item in tree.elts]
         return kinds, resolve(returned, names)
     return None
 

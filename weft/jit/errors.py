@@ -11,6 +11,7 @@ import inspect
 import textwrap
 from typing import Any, NoReturn
 
+from weft.core.collection import parsed
 from weft.core.interrupts import let_through
 
 
@@ -100,7 +101,7 @@ def parse(function: Any) -> tuple[ast.FunctionDef, Source]:
         ) from error
     source = Source("".join(lines), file, first)
     try:
-        tree = ast.parse(source.text)
+        tree = parsed(source.text)
     except SyntaxError as error:
         raise RuntimeError(f"Expected a single top-level function: {file}:{first}") from error
     found = tree.body[0] if len(tree.body) == 1 else None

@@ -14,6 +14,7 @@ from typing import Any
 
 import weft.jit.annotations as notes
 import weft.jit.lookup as lookup
+from weft.core.collection import parsed
 from weft.core.once import lock
 from weft.jit.annotations import comment_types, resolve
 from weft.jit.code import code_of
@@ -300,7 +301,7 @@ def define(text: str, names: Callable[[str], Any], file: str = "<string>") -> li
             return made[name]
         return names(name)
 
-    for node in ast.parse(source.text).body:
+    for node in parsed(source.text).body:
         if not isinstance(node, ast.FunctionDef):
             raise RuntimeError(f"Expected a function, found {type(node).__name__}")
         schema = text_schema(node, look, source)

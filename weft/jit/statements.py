@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from weft.core.collection import parsed
 from weft.jit.calls import Calls
 from weft.jit.emitter import Condition, Context
 from weft.jit.errors import Source
@@ -380,7 +381,7 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
         self.error(f"Tried to set an attribute: {target.attr} on a non-class: {kind}", where)
 
     def do_AugAssign(self, node: ast.AugAssign) -> None:
-        load = ast.copy_location(ast.parse(ast.unparse(node.target), mode="eval").body, node.target)
+        load = ast.copy_location(parsed(ast.unparse(node.target), "eval").body, node.target)
         for inner in ast.walk(load):
             ast.copy_location(inner, node.target)
         name = BINARY[type(node.op)][0]

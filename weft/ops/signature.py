@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import Any, Final
 
+from weft.core.collection import parsed
 from weft.core.once import cached
 
 TENSOR: Final = "Tensor"  # must be a tensor
@@ -42,7 +43,7 @@ class Signature:
 
     @cached
     def parameters(self) -> tuple[OpParameter, ...]:
-        function = ast.parse(f"def f({self.text}): ...").body[0]
+        function = parsed(f"def f({self.text}): ...").body[0]
         assert isinstance(function, ast.FunctionDef)
         arguments = function.args
         positional = [*arguments.posonlyargs, *arguments.args]
