@@ -15,7 +15,7 @@ import weft.ops.bodies as bodies
 import weft.ops.kernels.division as division
 import weft.ops.node_names as node_names
 from weft.core import dtypes
-from weft.core.arrays import MODULES, Array, ArrayFunction, is_array
+from weft.core.arrays import MODULES, Array, ArrayFunction
 from weft.core.dtypes import ALL, HALVES, dtype, scalar_dtype
 from weft.core.errors import underivable
 from weft.core.types import TensorType
@@ -68,16 +68,6 @@ class Refusing(Promotion):
     def __init__(self, base: Promotion, dtypes: Any) -> None:
         super().__init__(base.name, dtypes)
         self.base = base
-
-
-class TellingNumbers(Promotion):
-    """Gives the kernel numbers behind the first operand as scalars, so that it can tell them from tensors."""
-
-    __slots__ = ()
-
-    def cast(self, slot: int, value: Any, carrier: np.dtype[Any]) -> Any:
-        made = super().cast(slot, value, carrier)
-        return made if slot == 0 or is_array(value) else made[()]
 
 
 def kind_of(operand: object) -> dtype:

@@ -23,7 +23,6 @@ from weft.ops.arithmetic import (
     NARROW,
     PAIR,
     Refusing,
-    TellingNumbers,
     is_bare,
     keep,
     kind_of,
@@ -31,7 +30,7 @@ from weft.ops.arithmetic import (
     mul,
     refusing,
 )
-from weft.ops.families import pointwise, promote
+from weft.ops.families import TellingNumbers, pointwise, promote
 from weft.ops.node_names import by_number
 from weft.ops.options import fits
 from weft.ops.record import Op, Promotion, ops, quiet

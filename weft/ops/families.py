@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Unpack
 
+import numpy as np
+
 from weft.core import dtypes
+from weft.core.arrays import is_array
 from weft.core.dtypes import dtype, result_dtype
 from weft.ops.facts import Kind, OpFacts, Rule
 from weft.ops.record import Op, Promotion
@@ -68,6 +71,16 @@ KINDS: Final[dict[Kind, OpFacts]] = {
     Kind.COMPOSITE: {},
 }  # fmt: skip
 """What the ops of a family have in common; a record that differs says so."""
+
+
+class TellingNumbers(Promotion):
+    """Gives the kernel numbers behind the first operand as scalars, so that it can tell them from tensors."""
+
+    __slots__ = ()
+
+    def cast(self, slot: int, value: Any, carrier: np.dtype[Any]) -> Any:
+        made = super().cast(slot, value, carrier)
+        return made if slot == 0 or is_array(value) else made[()]
 
 
 def pointwise(

@@ -26,7 +26,6 @@ from weft.ops.arithmetic import (
     INTEGERS,
     NARROW,
     Refusing,
-    TellingNumbers,
     is_bare,
     keep,
     kind_of,
@@ -34,7 +33,7 @@ from weft.ops.arithmetic import (
     sub,
     zeros,
 )
-from weft.ops.families import pointwise, promote
+from weft.ops.families import TellingNumbers, pointwise, promote
 from weft.ops.options import fits
 from weft.ops.record import Op, ops
 from weft.ops.samples import Maker, Sample, binary_samples
