@@ -294,6 +294,7 @@ OF_PAIRS: tuple[refusals.Words, ...] = (
     (RuntimeError, r"\w+ did not match \w+"),
     (RuntimeError, r"heaviside is not yet implemented for tensors with different dtypes\."),
     (RuntimeError, r"all elements of target should be between 0 and 1"),
+    (RuntimeError, r"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote .*"),
     *refusals.OF_BOOLS,
     *refusals.OF_COMPLEX_NUMBERS,
 )

@@ -74,8 +74,10 @@ def _ldexp_samples(make: Maker) -> Iterator[Sample]:
 
 
 def _scaled_rule(x: TensorType, power: TensorType) -> TensorType:
-    if power.dtype is dtypes.bool_:
-        raise NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
+    if not x.dtype.is_floating_point:
+        raise NotImplementedError(f"\"ldexp_cpu\" not implemented for '{x.dtype.scalar_name}'")
+    if power.dtype.category != dtypes.INTEGER:
+        raise NotImplementedError(f"\"ldexp_cpu_exp\" not implemented for '{power.dtype.scalar_name}'")
     shape = broadcast_shapes(x.shape, power.shape)
     return TensorType(shape, x.dtype, common_device([x, power]))
 

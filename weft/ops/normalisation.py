@@ -35,8 +35,7 @@ from weft.ops.values import MaybeTensor, Sizes, TensorLike
 def _moments(xp: ArrayModule, x: Array, dims: tuple[int, ...], eps: float) -> tuple[Array, ...]:
     """The centred array, the mean, the variance and the reciprocal deviation."""
     count = max(math.prod(x.shape[d] for d in dims), 1)
-    mean = xp.add.reduce(x, dims, keepdims=True)
-    mean /= count
+    mean = xp.add.reduce(x, dims, keepdims=True) / count
     centred = x - mean
     variance = xp.add.reduce(centred * centred, dims, keepdims=True)
     variance /= count
