@@ -61,11 +61,11 @@ class Iterators:
         maker = self.attributes.python_method(value, "__iter__")
         if maker is not None:
             return self.iterator_for_c(self.calls.call_method(maker, value))
-        if has_type(value, Enum) and hasattr(kind, "__iter__"):
+        if has_type(value, Enum) and defines(kind, "__iter__"):
             return self.native(list, value)  # the members of a flag
-        if self.attributes.python_method(value, "__next__") is not None and hasattr(kind, "__iter__"):
+        if self.attributes.python_method(value, "__next__") is not None and defines(kind, "__iter__"):
             return UserIterator(value, self.machine)
-        if self.attributes.python_method(value, "__getitem__") is not None and not hasattr(kind, "__iter__"):
+        if self.attributes.python_method(value, "__getitem__") is not None and not defines(kind, "__iter__"):
             return SequenceIterator(value, self.machine)
         return value
 
@@ -199,10 +199,15 @@ class SequenceIterator:
         raise error
 
 
+def defines(kind: type, name: str) -> bool:
+    """Whether objects of a class have this method; `hasattr` of an Enum finds those of its metaclass, too."""
+    return any(name in vars(base) for base in kind.__mro__)
+
+
 def is_iterable(value: Any) -> bool:
     kind = type(value)
     return (
         kind not in SCALARS
-        and (hasattr(kind, "__iter__") or hasattr(kind, "__getitem__"))
+        and (defines(kind, "__iter__") or defines(kind, "__getitem__"))
         and not has_type(value, type)
     )

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
+import math
 import sys
 
 import pytest
@@ -379,3 +381,12 @@ def test_wrong_use_raises_the_same(wrong):
             return y, type(error), error.args
 
     check(function, one)
+
+
+class Level(enum.IntEnum):
+    MID = 4
+
+
+def test_members_of_enums_are_numbers_where_c_code_asks_whether_they_are_iterable() -> None:
+    """The class of an Enum can be iterated, its members cannot."""
+    check(lambda x: x * math.gcd(Level.MID, 6) + math.factorial(Level(4)), lambda: (tensor(),))
