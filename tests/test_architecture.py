@@ -658,3 +658,34 @@ def test_mirror_rule_sees_a_stray_test(tmp_path):
         (tmp_path / "tests" / name).touch()
     complaints = mirror_complaints(tmp_path / "tests", tmp_path / "weft")
     assert complaints == ["tests/ops/test_stray.py: there is no weft/ops/stray.py"]
+
+
+PACKAGE = REPOSITORY / "weft"
+MOST_SILENCED, MOST_ANY = 100, 0.15
+TYPED = ("core", "ops", "tensor", "autograd", "graph", "aot")
+
+
+def any_parameters(tree: ast.AST) -> list[bool]:
+    """Of each parameter with an annotation, whether that is Any."""
+    functions = [each for each in ast.walk(tree) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    given = [
+        parameter
+        for each in functions
+        for parameter in (*each.args.posonlyargs, *each.args.args, *each.args.kwonlyargs, each.args.vararg,
+                          each.args.kwarg)
+        if parameter is not None and parameter.annotation is not None
+    ]  # fmt: skip
+    return [ast.unparse(parameter.annotation) == "Any" for parameter in given if parameter.annotation]
+
+
+@pytest.mark.parametrize("package", TYPED)
+def test_parameters_say_what_they_take(package: str) -> None:
+    files = (PACKAGE / package).rglob("*.py")
+    found = [is_any for file in files for is_any in any_parameters(ast.parse(file.read_text()))]
+    assert sum(found) <= MOST_ANY * len(found)
+
+
+def test_few_comments_silence_the_checker() -> None:
+    silenced = [line for file in PACKAGE.rglob("*.py") for line in file.read_text().splitlines()
+                if "# type: ignore" in line]  # fmt: skip
+    assert len(silenced) <= MOST_SILENCED

@@ -104,7 +104,7 @@ def _check_vector(vector: Tensors, other: Tensors, is_tuple: bool) -> None:
 
 
 def _vector(
-    v: Any, like: Tensors, is_tuple: bool, create_graph: bool, name: str, text: str = NEEDS_VECTOR
+    v: object, like: Tensors, is_tuple: bool, create_graph: bool, name: str, text: str = NEEDS_VECTOR
 ) -> Tensors | None:
     """The vector as a tuple, connected to the user's as inputs are; None where it may be left out and is."""
     if v is None:

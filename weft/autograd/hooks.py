@@ -17,13 +17,28 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, MutableMapping
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from weft.core.arrays import namespace
 from weft.ops.record import REGISTRY
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.tape import Node
 from weft.tensor.views import Stop, refresh
+
+Hook = Callable[..., Any]
+
+
+class Sweep(Protocol):
+    """What hooks ask of the backward that runs them."""
+
+    @property
+    def tensors(self) -> bool:
+        """Whether gradients are tensors, and not arrays."""
+
+    def given(self, value: Any) -> Any: ...
+    def shown(self, value: Any) -> Any: ...
+    def show(self, tensor: Tensor) -> None: ...
+    def is_told(self, node: Node, slot: int, gradient: Any) -> bool: ...
 
 
 class HookTable(dict[int, Any]):
@@ -57,7 +72,7 @@ class RemovableHandle:
     def __getstate__(self) -> Any:
         return self.hooks_dict_ref(), self.id, tuple(reference() for reference in self.extra_dict_ref)
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         table, self.id, *extra = state
         self.hooks_dict_ref = weakref.ref(OrderedDict() if table is None else table)
         tables = extra[0] if extra else ()
@@ -122,15 +137,15 @@ class HookKind:
         node, slot = self.place(owner)
         return add_hook(hooks_of(node).table(self, slot), hook)
 
-    def run(self, tables: Tables, node: Any, value: Any, task: Any, *seen: Any) -> Any:
+    def run(self, tables: Tables, node: Node, value: Any, task: Sweep, *seen: object) -> Any:
         """Runs the hooks of a node on the value that is there at their moment; gives what takes its place."""
         raise NotImplementedError
 
-    def held(self, hook: Any) -> Any:
+    def held(self, hook: Hook) -> Any:
         """What graphs are given for a hook; None where it has nothing to do any more."""
         return hook
 
-    def answered(self, hook: Any, before: Any, answer: Any) -> Any:
+    def answered(self, hook: Hook, before: Any, answer: object) -> Any:
         """What takes the place of `before`, which the hook was called with; raises where it cannot."""
         raise NotImplementedError
 
@@ -140,7 +155,7 @@ class TensorHooks(HookKind):
 
     name, method, compiled = "tensor hooks", "register_hook", "call_hook"
 
-    def run(self, tables: Tables, node: Any, gradient: Any, task: Any, *seen: Any) -> Any:
+    def run(self, tables: Tables, node: Node, gradient: Any, task: Sweep, *seen: object) -> Any:
         several, graph = node.outputs is not None, task.tensors
         values = list(gradient) if several else [gradient]
         for slot, table in list(tables.items()):
@@ -156,7 +171,7 @@ class TensorHooks(HookKind):
                 task.show(given)
         return values if several else values[0]
 
-    def answered(self, hook: Any, before: Any, answer: Any) -> Any:
+    def answered(self, hook: Hook, before: Any, answer: object) -> Any:
         return before if answer is None else checked(hook, before, answer)
 
 
@@ -165,7 +180,7 @@ class RetainedGradients(HookKind):
 
     name, method, compiled, of_users = "retained gradients", "retain_grad", "retain_grad", False
 
-    def run(self, tables: Tables, node: Any, gradient: Any, task: Any, *seen: Any) -> Any:
+    def run(self, tables: Tables, node: Node, gradient: Any, task: Sweep, *seen: object) -> Any:
         for slot, table in list(tables.items()):
             value = gradient if node.outputs is None else gradient[slot]
             if value is not None:
@@ -185,7 +200,7 @@ class TupleHooks(HookKind):
 
     of, several = "node", True
 
-    def ask(self, tables: Tables, values: Any, task: Any, *seen: Any) -> tuple[Any, ...]:
+    def ask(self, tables: Tables, values: Any, task: Sweep, *seen: object) -> tuple[Any, ...]:
         graph = task.tensors
         given, rest = wrapped(values, graph), [wrapped(group, graph) for group in seen]
         for hook in list(tables[0].values()):
@@ -194,7 +209,7 @@ class TupleHooks(HookKind):
                 given = self.answered(hook, given, answer)
         return tuple([v if v is None or graph else v.array for v in given])
 
-    def answered(self, hook: Any, before: tuple[Any, ...], answer: Any) -> tuple[Any, ...]:
+    def answered(self, hook: Hook, before: tuple[Any, ...], answer: object) -> tuple[Any, ...]:
         if answer is None:
             return before
         if not isinstance(answer, tuple):
@@ -212,7 +227,7 @@ class NodePreHooks(TupleHooks):
 
     name, method, compiled = "node pre-hooks", "register_prehook", "call_pre_hook"
 
-    def run(self, tables: Tables, node: Any, gradient: Any, task: Any, *seen: Any) -> Any:
+    def run(self, tables: Tables, node: Node, gradient: Any, task: Sweep, *seen: object) -> Any:
         if node.outputs is None:
             return self.ask(tables, (gradient,), task)[0]
         return list(self.ask(tables, gradient, task))
@@ -223,7 +238,7 @@ class NodeHooks(TupleHooks):
 
     name, method, compiled = "node hooks", "register_hook", "call_post_hook"
 
-    def run(self, tables: Tables, node: Any, results: Any, task: Any, *seen: Any) -> Any:
+    def run(self, tables: Tables, node: Node, results: Any, task: Sweep, *seen: object) -> Any:
         return self.ask(tables, results, task, seen if node.outputs is None else seen[0])
 
 
@@ -233,14 +248,14 @@ class PostAccumulateHooks(HookKind):
     name, of, gets_gradients = "post accumulate grad hooks", "leaf", False
     method, compiled = "register_post_accumulate_grad_hook", "call_post_accumulate_hook"
 
-    def run(self, tables: Tables, node: Any, leaf: Any, task: Any, *seen: Any) -> Any:
+    def run(self, tables: Tables, node: Node, leaf: Any, task: Sweep, *seen: object) -> Any:
         for hook in list(tables[0].values()):
             answer = hook(leaf)
             if answer is not None:
                 self.answered(hook, leaf, answer)
         return leaf
 
-    def answered(self, hook: Any, before: Any, answer: Any) -> None:
+    def answered(self, hook: Hook, before: Any, answer: object) -> None:
         if answer is not None:
             raise RuntimeError(f"Tensor {self.name} should return None.")
 
@@ -269,7 +284,7 @@ class Hooks:
         """The hooks of one kind on an output (of the node itself: 0), made if there were none."""
         return self.tables.setdefault(kind.name, {}).setdefault(slot, HookTable())
 
-    def run(self, moment: Moment, node: Any, value: Any, task: Any, *seen: Any) -> Any:
+    def run(self, moment: Moment, node: Node, value: Any, task: Sweep, *seen: object) -> Any:
         """Runs the hooks of the kinds of a moment, each on what those before leave."""
         tables = self.tables
         for kind in moment:
@@ -278,7 +293,7 @@ class Hooks:
         return value
 
 
-def standing(hooks: Any) -> list[tuple[HookKind, int, HookTable, int]]:
+def standing(hooks: object) -> list[tuple[HookKind, int, HookTable, int]]:
     """The hooks of a node that would do something: kind, output number, table, and number in it."""
     found: list[tuple[HookKind, int, HookTable, int]] = []
     if type(hooks) is Hooks:
@@ -312,7 +327,7 @@ def checked(hook: Callable[..., Any], before: Any, after: object) -> Any:
     return after
 
 
-def retain(reference: Any, gradient: Any) -> None:
+def retain(reference: Callable[[], Tensor | None], gradient: Any) -> None:
     """Adds to the `.grad` of a tensor that is no leaf, if it is still there."""
     tensor = reference()
     if tensor is None:
