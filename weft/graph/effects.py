@@ -20,7 +20,7 @@ from weft.core.requirements import require
 from weft.core.symbolic import Symbolic
 from weft.core.types import TensorType
 from weft.graph.node import Node, nodes_in
-from weft.ops.behaviour import UNTYPED, Behaviour, behaviour, follows_body
+from weft.ops.behaviour import UNTYPED, Behaviour, behaviour, depends_on_types, follows_body
 from weft.ops.record import REGISTRY, Kind, Op, ops
 from weft.ops.signature import flatten_variadic
 
@@ -160,6 +160,8 @@ def arguments_of(node: Node, op: Op) -> dict[str, Any]:
 
 def behaviour_of(node: Node, op: Op) -> Behaviour:
     """What the call of an op does, given that its inputs have the types they had."""
+    if not depends_on_types(op):
+        return behaviour(op, ())
     given = {name: _typed(value) for name, value in arguments_of(node, op).items()}
     for parameter in op.signature.parameters:
         if parameter.variadic and isinstance(given[parameter.name], tuple):

@@ -62,6 +62,11 @@ def follows_body(op: Op) -> bool:
     return op.kind is Kind.COMPOSITE and op.body is not None and (op.refuses is None or op.draws is None)
 
 
+def depends_on_types(op: Op) -> bool:
+    """Whether two calls of an op may behave differently."""
+    return op.refuses in ("zero divisors", "integers") or follows_body(op)
+
+
 def _refuses(op: Op, bound: tuple[Any, ...], result: Any) -> bool:
     """Whether a record lets its kernel raise for some data of these types."""
     if op.refuses == "nothing":
