@@ -770,3 +770,22 @@ def test_calls_from_overrides_run_as_captured():
     found = disabled_torch_function(compiled, (Quiet,), (floats(3),))
     assert runtime.reasons[-1] == "a function mode is active, which sees every call"
     assert found.grad_fn is not None
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_second_derivatives_read_what_data_has_written(backend):
+    """The product saves `v`, which requires no grad: its own derivative reads the elements written later."""
+
+    def function(q, v, w):
+        product = (q @ v) * w
+        v.data.mul_(2)
+        return product.sum()
+
+    found = []
+    for run in (function, weft.compile(function, backend=backend)):
+        weft.manual_seed(0)
+        q, w = weft.randn(3, 3, requires_grad=True), weft.randn(3, 3, requires_grad=True)
+        (gradient,) = weft.autograd.grad(run(q, weft.randn(3, 3), w), w, create_graph=True)
+        gradient.sum().backward()
+        found.append((gradient.detach(), q.grad))
+    weft.testing.assert_close(found[1], found[0])

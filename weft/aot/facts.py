@@ -126,4 +126,5 @@ class Facts:
     """Whether random numbers are drawn."""
     plain_histories: bool = True
     """Whether each value's history is that of the graph's own nodes: False where a tensor that is tracked was
-    written without the tape's knowledge (under no_grad, or through `.data`)."""
+    written without the tape's knowledge (under no_grad, or through `.data`), or any through `.data`, which
+    nodes may have saved: histories of gradients read it as it is then."""

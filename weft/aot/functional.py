@@ -478,7 +478,8 @@ class FunctionalRecorder(OpRecorder):
             raise Break("unsupported", "a write to a tensor that may or may not share memory")
         steps = tuple((s.op, s.rest, s.position) for s in place.steps if s.moves)
         silent = not modes.grad_enabled() or any(not s.moves for s in place.steps)
-        if silent and any(p.tensor.tracked for p in root.places):
+        unversioned = any(s.op == DATA for s in place.steps)  # what nodes have saved of it changes with it
+        if unversioned or (silent and any(p.tensor.tracked for p in root.places)):
             self.plain_histories = False
         if steps:
             before = self.root_node(root)
