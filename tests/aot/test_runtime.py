@@ -789,3 +789,35 @@ def test_second_derivatives_read_what_data_has_written(backend):
         gradient.sum().backward()
         found.append((gradient.detach(), q.grad))
     weft.testing.assert_close(found[1], found[0])
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_views_of_views_that_were_made_before_a_write(backend):
+    """Outputs are rebuilt when the base is written already: an old view must have its own views by then."""
+
+    def function(x):
+        row = x.unbind(0)[0]
+        turned = row.t()
+        with weft.no_grad():
+            turned.add_(1)
+        return row, turned
+
+    found = []
+    for run in (function, weft.compile(function, backend=backend)):
+        x = weft.arange(12.0).view(3, 4).requires_grad_() * 1
+        found.append([(t.tolist(), t.requires_grad, t._version) for t in (*run(x), x)])
+    assert found[1] == found[0]
+
+
+def test_what_fails_behind_its_writes_does_not_run_again(monkeypatch):
+    compiled = weft.compile(lambda x: x.add_(1) * 2, backend="aot_eager")
+    x = weft.zeros(2)
+    compiled(x)
+
+    def fail(*_given):
+        raise ValueError("a defect")
+
+    monkeypatch.setattr("weft.aot.runtime.compiled.rebuilt", fail)
+    with pytest.raises(RuntimeError, match="behind the writes of a compiled call: ValueError: a defect"):
+        compiled(x)
+    assert x.tolist() == [2.0, 2.0]

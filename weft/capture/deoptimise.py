@@ -31,7 +31,7 @@ from weft.capture.bytecode.native import OPCODES
 from weft.capture.bytecode.resume import StackKind, resume_code
 from weft.capture.fronts import BEGUN, uncounted
 from weft.core.interrupts import let_through
-from weft.core.requirements import Doubtful, Unmet
+from weft.core.requirements import Committed, Doubtful, Unmet
 from weft.core.warn import given_by, said_already
 
 HEAD: Final = 4
@@ -148,6 +148,8 @@ class Setbacks:
 
     def note(self, error: BaseException) -> None:
         let_through(error)
+        if isinstance(error, Committed):
+            raise error
         self.why = str(error) if isinstance(error, Unmet) else type(error).__name__
         self.sure = not isinstance(error, Doubtful)
         self.given = [] if isinstance(error, Unmet) else given_by(sys._getframe(1).f_globals)

@@ -18,6 +18,11 @@ class Doubtful(Unmet):
     """The same where that is not sure: the code that it was made from will tell."""
 
 
+class Committed(RuntimeError):
+    """A graph failed behind its effects, which it must never do: the code that it was made from must not run,
+    since it would have them a second time."""
+
+
 def require(condition: object, truth: bool, place: str = "") -> None:
     """Checks that the truth of a number or of a tensor of one element is this one; recorders write it down.
     `place` names the user's line.

@@ -74,6 +74,7 @@ from weft.core.naming import home
 from weft.core.once import lock
 from weft.core.recent import Recent
 from weft.core.records import record
+from weft.core.requirements import Committed
 from weft.core.varying import Builds, told
 from weft.graph.graph import Graph
 from weft.graph.interpreter import attribute
@@ -210,13 +211,19 @@ class CompiledPlan:
             keep_apart(residuals, facts, args, values, program.cut.private)
             for stage in range(len(stages)):
                 new_node(call, stage, args, values)
-        write_back(facts, values, args, call.edges)
-        own(facts, values, call.edges)
-        views: dict[int, Any] = {}
-        outputs = [rebuilt(output, args, values, views) for output in facts.outputs]
-        if stages:
-            watch(call, residuals, args, values, outputs)
-        return program.joint.build(outputs)
+        try:
+            write_back(facts, values, args, call.edges)
+            own(facts, values, call.edges)
+            outputs = rebuilt(facts.outputs, args, values)
+            if stages:
+                watch(call, residuals, args, values, outputs)
+            return program.joint.build(outputs)
+        except Exception as error:
+            let_through(error)
+            if not facts.written:
+                raise
+            reason = f"internal error behind the writes of a compiled call: {type(error).__name__}: {error}"
+            raise Committed(reason) from error
 
     def unwritable(self, args: tuple[Any, ...]) -> str | None:
         """Why inputs must not be written as the facts say."""

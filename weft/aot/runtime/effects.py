@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.aot.facts import DATA, DETACH, Constant, Facts, Input, Number, Output, Step, Value
+from weft.aot.facts import DATA, DETACH, Constant, Facts, Input, Number, Output, Step, Value, ViewOf
 from weft.core import modes
 from weft.core.interrupts import let_through
 from weft.ops.record import quiet
@@ -149,9 +149,24 @@ def own(facts: Facts, values: list[Any], edges: Edges) -> None:
                 value.tracked = True
 
 
-def rebuilt(output: Output, args: tuple[Any, ...], values: list[Any], made: dict[int, Any]) -> Any:
-    """What stands for an output. `made` are the views there are already: views of one detached tensor have
-    that in common.
+def rebuilt(outputs: list[Output], args: tuple[Any, ...], values: list[Any]) -> list[Any]:
+    """What stands for the outputs."""
+    views: dict[int, Any] = {}
+    found = [_rebuilt(output, args, values, views) for output in outputs]
+    for output, tensor in zip(outputs, found, strict=True):  # when all are there: old views have views, too
+        if isinstance(output, ViewOf):
+            if output.version and tensor.cell is not INFERENCE:
+                tensor.shared_cell()[0] = output.version  # shared by other views of the same detached tensor
+            base = args[output.base.index] if isinstance(output.base, Input) else values[output.base.index]
+            # Where the base is a view, too, both have their histories from the base of all.
+            if tensor.origin is not None and (output.stale or (output.old and base.origin is not None)):
+                tensor.origin.seen = -1
+    return found
+
+
+def _rebuilt(output: Output, args: tuple[Any, ...], values: list[Any], made: dict[int, Any]) -> Any:
+    """What stands for one. `made` are the views there are already: views of one detached tensor have that in
+    common.
     """
     if isinstance(output, (Value, Number)):
         return values[output.index]
@@ -165,11 +180,6 @@ def rebuilt(output: Output, args: tuple[Any, ...], values: list[Any], made: dict
         if identity not in made:
             made[identity] = stepped(tensor, step)
         tensor = made[identity]
-    if output.version and tensor.cell is not INFERENCE:
-        tensor.shared_cell()[0] = output.version  # which other views of the same detached tensor share
-    # Where the base is a view, too, both have their histories from the base of all, not one from the other.
-    if tensor.origin is not None and (output.stale or (output.old and base.origin is not None)):
-        tensor.origin.seen = -1
     return tensor
 
 
