@@ -207,6 +207,7 @@ class Recorder:
         self._nodes: dict[int, Node] = {}
         self._pending: dict[int, tuple[Node, tuple[int, ...]]] = {}
         self._kept: dict[int, Any] = {}  # ids stay taken while the recorder lives
+        self._inputs: dict[int, Tensor] = {}  # those that have or had a placeholder
         self._reals: dict[int, Tensor] = {}  # by the id of the fake that stands in
         self._constants: dict[int, tuple[Any, int]] = {}  # by id: its value, and at which version
         self.bare: dict[int, Node] = {}
@@ -223,7 +224,7 @@ class Recorder:
         collection.
         """
         self.originals = Originals()
-        for held in (self._reals, self._kept, self._pending, self.facts):
+        for held in (self._reals, self._inputs, self._kept, self._pending, self.facts):
             held.clear()
 
     # -- as a mode -------------------------------------------------------------------------------------------
@@ -392,7 +393,7 @@ class Recorder:
         return [value for value in self._kept.values() if isinstance(value, Tensor)]
 
     def note_inputs(self, fake: Tensor, fact: str) -> None:
-        inputs = [fake] if not self.knows(fake) else [t for t in self._kept.values() if self.is_input(t)]
+        inputs = self._inputs.values() if self.knows(fake) else [fake]
         self.facts += [(tensor, fact) for tensor in inputs]
 
     def note_identity(self, func: Any, kwargs: dict[str, Any], made: list[Tensor]) -> None:
@@ -662,6 +663,8 @@ class Recorder:
             return
         self._nodes[id(value)] = node
         self._kept[id(value)] = value
+        if node.op == "placeholder" and isinstance(value, Tensor):
+            self._inputs[id(value)] = value
 
     def call_it(self, value: Any, name: str) -> None:
         """Names the node of a value by the variable that holds it first."""
@@ -682,9 +685,8 @@ class Recorder:
         return id(value) in self._pending or (node is not None and node.op != "placeholder")
 
     def is_input(self, value: Any) -> bool:
-        """Whether this is a fake that came from outside."""
-        node = self._nodes.get(id(value))
-        return node is not None and node.op == "placeholder" and isinstance(value, Tensor)
+        """Whether this is a fake that came from outside, written since or not."""
+        return id(value) in self._inputs
 
     def bind_result(self, result: Any, node: Node, call: Call, written: list[Tensor]) -> None:
         if isinstance(result, Tensor):

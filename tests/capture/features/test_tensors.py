@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import weft
-from tests.capture.features.harness import Call, check, tensor
+from tests.capture.features.harness import Call, check, everything_strict, tensor
 
 Tensor = weft.Tensor
 EXPECTED: Any = None
@@ -792,3 +792,26 @@ def test_global_and_closed_over_tensors_are_inputs() -> None:
 
 
 GLOBAL = weft.tensor([1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("write", [lambda x: x.add_(1), lambda x: x.t_(), lambda x: x.zero_()])
+def test_strides_are_guarded_of_inputs_that_were_written(write: Any) -> None:
+    def f(x: Tensor) -> Tensor:
+        write(x)
+        return x * (2 if x.is_contiguous() else 3) + x.stride(0)
+
+    compiled = weft.compile(f, backend="aot_eager")
+    for make in (lambda: matrix(3, 3), lambda: matrix(3, 3).t(), lambda: matrix(6, 6)[::2, ::2]):
+        assert compiled(make()).tolist() == f(make()).tolist()
+
+
+def test_strides_are_guarded_where_a_view_of_what_was_written_raises() -> None:
+    def f(x: Tensor) -> Tensor:
+        x.fill_(3)
+        return x.view(-1)[::2]
+
+    compiled = weft.compile(f, backend="aot_eager", dynamic=True)
+    with everything_strict():
+        with pytest.raises(RuntimeError, match="view size"):
+            compiled(matrix(8, 8)[::2, ::2])
+        assert compiled(matrix(4, 4)).tolist() == [3.0] * 8
