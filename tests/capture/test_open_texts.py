@@ -23,6 +23,27 @@ class Box:
     name = 3
 
 
+class Shown:
+    """Its text is a float's."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"{self.value:.2f}"
+
+    def __format__(self, specification: str) -> str:
+        return f"{self.value:{specification or '.3f'}}"
+
+
+def handled(make: Callable[..., Any], *args: Any) -> Any:
+    """What a call gives, or how it fails."""
+    try:
+        return make(*args)
+    except TypeError as error:
+        return str(error)
+
+
 def told(text: str, *rest: Any, **named: Any) -> Any:
     return text, rest, named
 
@@ -47,6 +68,9 @@ HANDED_ON: dict[str, Callable[..., Any]] = {
     "kind": lambda s, box, log: (isinstance(f"{s}", str), type(f"{s}") is str, f"{s:.2f}"),
     "twice": lambda s, box, log: (f"{s:.2f}", f"{s:.2f}"),
     "joined": lambda s, box, log: f"{s}{s:.1f}{'x'}{s:e}",
+    "str of an object": lambda s, box, log: handled(str, Shown(s)),
+    "repr of an object": lambda s, box, log: (f"{Shown(s)!r}", handled(repr, Shown(s))),
+    "format of an object": lambda s, box, log: (f"{Shown(s)}", handled(format, Shown(s), ".1f")),
 }
 LOOKED_INTO: dict[str, Callable[..., Any]] = {
     "upper": lambda s, box, log: f"{s:.2e}".upper(),
@@ -70,6 +94,10 @@ LOOKED_INTO: dict[str, Callable[..., Any]] = {
     "added to": lambda s, box, log: f"{s}" + "a",
     "repeated": lambda s, box, log: f"{s}" * 2,
     "percent": lambda s, box, log: "%s!" % f"{s}",  # noqa: UP031
+    "percent of an object": lambda s, box, log: handled(lambda: "%s!" % Shown(s)),  # noqa: UP031
+    "repr of objects": lambda s, box, log: handled(str, [Shown(s)]),
+    "str.format of an object": lambda s, box, log: handled("{} {!r}".format, Shown(s), [Shown(s)]),
+    "ascii of an object": lambda s, box, log: handled(ascii, Shown(s)),
     "percent of a tuple": lambda s, box, log: "%s %d!" % (f"{s}", 2),  # noqa: UP031
     "formatted again": lambda s, box, log: f"{f'{s}':>30}",
     "repr of it": lambda s, box, log: f"{f'{s}'!r}",

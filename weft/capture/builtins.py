@@ -470,10 +470,14 @@ def _converter(function: Any, name: str) -> None:
             found = None if answers_in_c(value) else machine.attributes.python_method(value, name)
             if found is not None:
                 result = machine.calls.call_method(found, value)
-                if type_of(result) is function:
+                kind = type_of(result)
+                if kind is function:
                     return result
+                if issubclass(kind, function):
+                    seen = f"{name} that gives no exact {function.__name__}"  # Python warns
+                    raise Break("builtin-protocol", seen=seen)
                 owner = f"{type(value).__name__}." if function is float else ""
-                text = f"{owner}{name} returned non-{function.__name__} (type {type(result).__name__})"
+                text = f"{owner}{name} returned non-{function.__name__} (type {kind.__name__})"
                 raise machine.fail(TypeError(text))
         args = tuple(index_of(machine, value) for value in args)
         return machine.c_calls.call_pure(function, args, kwargs)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.capture.attributes import HEAP, IMMUTABLE
 from weft.capture.guards import lookup
+from weft.capture.open_texts import refuse_open
 from weft.capture.sources import class_mro
 from weft.capture.values import Callback, CapturedGenerator, Raised, has_type
 from weft.capture.world import ABSENT
@@ -22,6 +23,7 @@ from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.naming import home
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
+from weft.trace.scalars import SymBool, SymInt
 
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
@@ -112,23 +114,28 @@ def settled_hash(machine: Machine, key: Any) -> int:
         settled = machine.world.settled
         if id(key) not in settled:
             with purely(machine):
-                hash_of(machine, key)
+                hash_of(machine, key, in_c=True)
             machine.world.keep(key)
         settled[id(key)] = machine.native(hash, key)
     return machine.native(hash, key)
 
 
-def hash_of(machine: Machine, value: Any) -> int:
-    """`hash(value)` by the interpreter."""
+def hash_of(machine: Machine, value: Any, in_c: bool = False) -> int:
+    """`hash(value)` by the interpreter. `in_c`: C code will ask the object itself again."""
     if is_users(value):
         found = machine.attributes.python_method(value, "__hash__")
         if found is None and machine.attributes.lookup(type(value), "__hash__") is None:
             return machine.native(hash, unhashable(value))
         if found is not None:
-            return machine.native(hash, Hashed(machine.calls.call_method(found, value)))
+            result = machine.calls.call_method(found, value)
+            if has_type(result, (SymInt, SymBool)):  # of which C code knows nothing
+                if in_c:
+                    raise Break("builtin-protocol", seen="a __hash__ whose number differs between calls")
+                result = machine.native(int, result)
+            return machine.native(hash, Hashed(result))
     if has_type(value, (tuple, frozenset)) and has_own_keys(machine, value):
         base: Any = tuple if has_type(value, tuple) else frozenset
-        return machine.native(hash, base([Hashed(hash_of(machine, item)) for item in value]))
+        return machine.native(hash, base([Hashed(hash_of(machine, item, in_c)) for item in value]))
     machine.world.identify(value)
     return machine.native(hash, value)
 
@@ -194,14 +201,19 @@ class StandIn:
     def __hash__(self) -> int:
         return self._enter(hash_of, self.machine, self.value)
 
+    def _text(self, function: Callable[..., str], *args: str) -> str:
+        found = self._enter(function, self.value, *args)
+        refuse_open((found,))  # C code takes strings alone
+        return found
+
     def __str__(self) -> str:
-        return self._enter(self.machine.texts.text, self.value)
+        return self._text(self.machine.texts.text)
 
     def __repr__(self) -> str:
-        return self._enter(self.machine.texts.text, self.value, "__repr__")
+        return self._text(self.machine.texts.text, "__repr__")
 
     def __format__(self, specification: str) -> str:
-        return self._enter(self.machine.texts.format, self.value, specification)
+        return self._text(self.machine.texts.format, specification)
 
     def __getattr__(self, name: str) -> Any:
         found = self._enter(self.machine.attributes.load, self.value, name)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weft.capture.c_arguments import CONTAINERS, ITERATORS, TEXT
 from weft.capture.guards import lookup
 from weft.capture.open_texts import OpenText
+from weft.capture.operators import kind_of
 from weft.capture.protocols import StandIns, answers_in_c, as_items, is_users
 from weft.capture.values import Callback, CapturedGenerator, has_type
 from weft.capture.wrapping import SCALARS, SYMBOLIC
@@ -101,10 +102,10 @@ class Texts:
                     found = self.attributes.python_method(value, "__repr__")
             if found is not None:
                 result = self.calls.call_method(found, value)
-                if not has_type(result, str):
-                    text = f"{name} returned non-string (type {type(result).__name__})"
+                if not has_type(result, (str, OpenText)):
+                    text = f"{name} returned non-string (type {kind_of(result).__name__})"
                     raise self.fail(TypeError(text))
-                return result
+                return result  # type: ignore[return-value]
         if has_type(value, BaseException):
             found = self.exception_text(value, name)
             if found is not None:
@@ -137,10 +138,10 @@ class Texts:
             found = self.attributes.python_method(value, "__format__")
             if found is not None:
                 result = self.calls.call_method(found, value, specification)
-                if not has_type(result, str):
-                    text = f"__format__ must return a str, not {type(result).__name__}"
+                if not has_type(result, (str, OpenText)):
+                    text = f"__format__ must return a str, not {kind_of(result).__name__}"
                     raise self.fail(TypeError(text))
-                return result
+                return result  # type: ignore[return-value]
             if inherits(type(value), "__format__") and not specification:
                 return self.text(value)
         if has_type(value, BaseException) and not specification:

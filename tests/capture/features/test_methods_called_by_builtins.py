@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
+import pytest
+
+import weft
 from tests.capture.features.harness import check, tensor
 
 LOG: list = []
@@ -430,3 +433,48 @@ def test_truth_by_objects() -> None:
         return r, x + 1
 
     logged(f)
+
+
+class Counted:
+    """Answers builtins with a number that is another in every call."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __hash__(self):
+        return self.n
+
+    def __eq__(self, other):
+        return self.n == other.n
+
+    def __int__(self):
+        return self.n > 3
+
+    def __float__(self):
+        return self.n
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda n: hash(Counted(n)),
+        lambda n: hash((Counted(n), 2)),
+        lambda n: {Counted(n): 1}[Counted(n)],
+        lambda n: {(1, Counted(n)): 1}[1, Counted(n)],
+        lambda n: int(Counted(n)),
+        lambda n: float(Counted(n)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_numbers_that_vary_are_answers_to_builtins(use):
+    def f(x, n):
+        y = x * n
+        try:
+            return y, use(n)
+        except TypeError as error:
+            return y, str(error)
+
+    compiled = weft.compile(f)
+    for n in (1, 2, -1, 5):
+        found, wanted = compiled(tensor(2.0), n), f(tensor(2.0), n)
+        assert repr(found) == repr(wanted)
