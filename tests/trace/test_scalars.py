@@ -28,7 +28,7 @@ from weft.ops.samples import Maker
 from weft.ops.signature import flatten_variadic
 from weft.tensor.base import wrap
 from weft.tensor.meta import FAKE, MetaArray
-from weft.trace.scalars import Scalars, SymBool, SymFloat, SymInt, hint_of, to_node
+from weft.trace.scalars import Scalars, SymBool, SymFloat, SymInt, hint_of, symbols_of, to_node
 
 BINARY = {
     "+": operator.add,
@@ -239,6 +239,53 @@ def test_a_derived_value_is_guarded_as_such() -> None:
     named = dict(owner.hints)
     assert owner.holds(named)
     assert not owner.holds(named | {k.expression.args[0]: 0.25})
+
+
+def test_derived_owners_know_what_was_learnt_and_note_what_is_new() -> None:
+    owner = Scalars()
+    n, m, k, r = (owner.symbol_int(name, hint, size=True) for name, hint in zip("nmkr", (8, 8, 5, 3)))
+    x = owner.symbol_float("x", 0.5)
+    assert n == m and n > 4 and int(r) == 3 and x > 0
+    before = list(owner.conditions)
+    symbols = [one.expression.args[0] for one in (n, m, k, r, x)]
+    other = owner.derived(dict(zip(symbols, (6, 6, 7, 3, 2.5), strict=True)))
+    a, [b, (c,)], d, y = other.adopt(n), other.adopt([m, (k,)]), other.adopt(r), other.adopt(x)
+    assert [each.hint for each in (a, b, c, y)] == [6, 6, 7, 2.5] and all(
+        e.owner is other for e in (a, b, c, y)
+    )
+    assert type(d) is int and d == 3  # static there
+    assert a.expression is n.expression and hint_of(other.adopt(n * k)) == 42
+    part = other.adopt(slice(None, n, 2))
+    assert part.stop.owner is other and part.start is None and other.adopt("n") == "n"
+    assert a == b and a > 4 and a >= 2 and y > 0 and a * c == b * c and (a + c) // 1 == c + b
+    assert not other.conditions and not other.static and other.guards() == []
+    assert c > 6 and int(b) == 6
+    assert [repr(e) for e, _ in other.conditions] == ["s2 > 6"] and other.static == {symbols[1]: 6}
+    assert owner.conditions == before and list(owner.static) == [symbols[3]]  # as they were
+    assert repr(n * 1) == "8" and owner.static.keys() == {symbols[3], symbols[0]}
+    assert other.holds({symbols[1]: 6, symbols[2]: 7}) and not other.holds({symbols[1]: 6, symbols[2]: 6})
+
+
+def test_a_symbol_that_equals_another_takes_its_value_in_derived_owners() -> None:
+    owner = Scalars()
+    n, m = owner.symbol_int("n", 8, size=True), owner.symbol_int("m", 8, size=True)
+    assert n == m
+    kept, gone = n.expression.args[0], m.expression.args[0]
+    other = owner.derived({kept: 6})
+    assert other.hints[gone] == 6 and other.adopt(m).hint == 6 and owner.derived({gone: 9}).hints[gone] == 9
+
+
+def test_symbols_are_read_from_inputs() -> None:
+    owner = Scalars()
+    n, m = owner.symbol_int("n", 8, size=True), owner.symbol_int("m", 5, size=True)
+    x = owner.symbol_float("x", 0.5)
+
+    def fake(*shape: Any) -> Any:
+        return wrap(MetaArray(shape, np.dtype("f4"), None, cpu, True))
+
+    found = symbols_of([fake(3, 4), fake(n * 2, 3), x, fake(2, m, n), m, 7, None])
+    names = {one.name: place for one, place in found.items()}
+    assert names == {"f0": (2, None), "s1": (3, 1), "s0": (3, 2)}
 
 
 def test_floats_are_guarded_by_bits() -> None:

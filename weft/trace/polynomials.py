@@ -27,6 +27,12 @@ class Algebra:
         self.ranges: dict[Symbol, Bounds] = {}
         self.cache: dict[Expression, Polynomial] = {}
 
+    def copied(self) -> Algebra:
+        """Another that knows the same, and learns for itself."""
+        made = Algebra()
+        made.known, made.ranges, made.cache = {**self.known}, {**self.ranges}, {**self.cache}
+        return made
+
     def learn(self, symbol: Symbol, expression: Expression) -> None:
         """From now on, the symbol is that expression (which does not hold it)."""
         self.known[symbol] = expression

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import BuiltinFunctionType
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from weft.core.expressions import OPERATIONS, Expression, Symbol, constant, expr
 from weft.core.interrupts import let_through
 from weft.core.symbolic import Symbolic
 from weft.trace.breaks import Break
+from weft.trace.fake import is_tensor
 from weft.trace.polynomials import Algebra, as_constant, subtract, tree
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -50,6 +51,7 @@ class Scalars:
     def __init__(self, where: Callable[[], Any] | None = None) -> None:
         self.conditions: list[tuple[Expression, bool]] = []
         self.static: dict[Symbol, int | float] = {}  # symbols guarded by value
+        self.settled: set[Symbol] = set()  # these, and what was static where this was derived from
         self.sources: dict[Symbol, Any] = {}
         self.hints: dict[Symbol, int | float] = {}
         self.labels: dict[Symbol, str] = {}
@@ -64,6 +66,33 @@ class Scalars:
         self.asked: Callable[[Any], None] = lambda source: None
         """Told of the sources of numbers whose values are asked for; it may break."""
         self._decided: dict[Expression, bool] = {}
+
+    def derived(self, values: Mapping[Symbol, int | float]) -> Scalars:
+        """An owner of the same symbols whose hints are these values, which fit what is relied upon here. It
+        knows all that is known here, and notes only what is new: see `adopt`.
+        """
+        made = Scalars()
+        made.sources, made.labels, made.untold = {**self.sources}, {**self.labels}, {**self.untold}
+        made.settled, made._decided, made.keep = {*self.settled}, {**self._decided}, self.keep
+        made.algebra = self.algebra.copied()
+        made.hints = {**self.hints, **values}
+        for one, equal in self.algebra.known.items():
+            if one not in values and equal.symbols:
+                made.hints[one] = tree(made.algebra.polynomial(equal)).evaluate(made.hints)
+        return made
+
+    def adopt(self, value: Any) -> Any:
+        """A number of the owner that this was derived from, as one of this owner: plain, if all of its
+        symbols are static. Also in tuples, lists and slices; whatever else there is, as it is.
+        """
+        if isinstance(value, Sym):
+            hint = value.expression.evaluate(self.hints)
+            return hint if self._settled(value.expression) else type(value)(self, value.expression, hint)
+        if type(value) is slice:
+            return slice(*map(self.adopt, (value.start, value.stop, value.step)))
+        if type(value) is tuple or type(value) is list:
+            return type(value)(map(self.adopt, value))
+        return value
 
     def symbol_int(
         self, label: str, hint: int, source: Any = None, *, size: bool = False, counter: bool = False
@@ -123,7 +152,7 @@ class Scalars:
 
     def guards(self) -> list[tuple[Expression, bool]]:
         """The conditions that static symbols do not settle, in the order they arose."""
-        return [(e, truth) for e, truth in self.conditions if not e.symbols <= self.static.keys()]
+        return [(e, truth) for e, truth in self.conditions if not e.symbols <= self.settled]
 
     def holds(self, values: dict[Symbol, Any]) -> bool:
         """Whether these values of the symbols take the captured path: the reference for guards."""
@@ -138,8 +167,9 @@ class Scalars:
     # -- facts -----------------------------------------------------------------------------------------------
 
     def _fix(self, one: Symbol, value: int | float) -> None:
-        if one not in self.static and self.open:
+        if one not in self.settled and self.open:
             self.static[one] = value
+            self.settled.add(one)
             self.algebra.learn(one, constant(value))
             if self.where is not None:
                 self.places[one] = self.where()
@@ -236,7 +266,7 @@ class Scalars:
         return hint
 
     def _settled(self, expression: Expression) -> bool:
-        return expression.symbols <= self.static.keys()
+        return expression.symbols <= self.settled
 
     # -- arithmetic ------------------------------------------------------------------------------------------
 
@@ -370,6 +400,21 @@ class Scalars:
         return expression_node(
             graph, value.expression, memo, lambda e: self.number(e, e.evaluate(self.hints))
         )
+
+
+def symbols_of(values: Sequence[Any]) -> dict[Symbol, tuple[int, int | None]]:
+    """Where each symbol can be read from inputs like these (numbers, and tensors that may have open sizes):
+    the number of an input, and an axis of it, or None for the input itself.
+    """
+    found: dict[Symbol, tuple[int, int | None]] = {}
+    for number, value in enumerate(values):
+        sizes: Iterable[tuple[int | None, Any]] = ((None, value),)
+        if not isinstance(value, Sym):
+            sizes = enumerate(value.array.shape) if is_tensor(value) else ()
+        for axis, size in sizes:
+            if isinstance(size, Sym) and size.expression.op == "symbol":
+                found.setdefault(size.expression.args[0], (number, axis))
+    return found
 
 
 def is_untold(value: Any) -> bool:
