@@ -24,49 +24,54 @@ from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
 Tensors = tuple[Tensor, ...]
-NEEDS_VECTOR = (
-    "The vector v can only be None if the input to the user-provided function is a single Tensor with a "
-    "single "
-    "element."
-)
+NEEDS_VECTOR = "The vector v can only be None if the {} a single Tensor with a single element."
 STRICT = "This is not allowed in strict mode."
 TWICE = (
     " You should ensure that your function is twice differentiable and that the jacobian depends on the "
-    "inputs (this would "
-    "be violated by a linear function for example)."
+    "inputs (this would be violated by a linear function for example)."
+)
+BACK = "The output of the user-provided function is independent of input {}. " + STRICT
+PUSHED = (
+    "The gradient with respect to the input is independent of entry {} in the grad_outputs when using the "
+    "double backward trick to compute forward mode gradients. " + STRICT
+)
+SECOND = "The jacobian of the user-provided function is independent of input {}. " + STRICT
+SECOND_PUSHED = (
+    "The hessian of the user-provided function is independent of entry {} in the grad_jacobian. "
+    + STRICT
+    + TWICE
 )
 
 
 # -- inputs and outputs -----------------------------------------------------------------------
 def _as_tuple(value: object, label: str, name: str) -> tuple[bool, Tensors]:
     """Whether a tuple was given, and the tensors as a tuple."""
+    wanted = f"The {label} given to {name} must be either a Tensor or a tuple of Tensors but the"
     if isinstance(value, tuple):
         for position, item in enumerate(value):
             if not isinstance(item, Tensor):
-                raise TypeError(
-                    f"The {label} given to {name} must be either a Tensor or a tuple of Tensors but the "
-                    "value at index "
-                    f"{position} has type {type(item)}."
-                )
+                raise TypeError(f"{wanted} value at index {position} has type {type(item)}.")
         return True, value
     if not isinstance(value, Tensor):
-        raise TypeError(
-            f"The {label} given to {name} must be either a Tensor or a tuple of Tensors but the given "
-            f"{label} has type "
-            f"{type(value)}."
-        )
+        raise TypeError(f"{wanted} given {label} has type {type(value)}.")
     return False, (value,)
 
 
-def _outputs(value: object, name: str) -> tuple[bool, Tensors]:
-    if not isinstance(value, (Tensor, tuple)):
-        label = "outputs of the user-provided function"
-        raise TypeError(
-            f"The {label} given to {name} must be either a Tensor or a tuple of Tensors but the given "
-            f"{label} has type "
-            f"{type(value)}."
+def _outputs(func: Callable[..., Any], given: Tensors, name: str) -> tuple[bool, Tensors]:
+    return _as_tuple(func(*given), "outputs of the user-provided function", name)
+
+
+def _single(func: Callable[..., Any], given: Tensors, name: str, strict: bool) -> Tensor:
+    """The one number that the function gives."""
+    outputs_tuple, outputs = _outputs(func, given, name)
+    if outputs_tuple:
+        raise RuntimeError(f"The function given to {name} should return a single Tensor")
+    if outputs[0].numel() != 1:
+        raise RuntimeError(
+            f"The Tensor returned by the function given to {name} should contain a single element"
         )
-    return _as_tuple(value, "outputs of the user-provided function", name)
+    _check_recorded(outputs, strict)
+    return outputs[0]
 
 
 def _prepared(inputs: Tensors, create_graph: bool, need_graph: bool = True) -> Tensors:
@@ -81,13 +86,13 @@ def _shape_back(values: Any, is_tuple: bool) -> Any:
     return tuple(values) if is_tuple else values[0]
 
 
-def _released(values: Any, create_graph: bool) -> Any:
-    """Results outside of the graph, unless it was asked for."""
-    if create_graph:
-        return values
-    if isinstance(values, tuple):
-        return tuple(_released(value, False) for value in values)
-    return values.detach()
+def _given_back(values: Any, is_tuple: bool, create_graph: bool) -> Any:
+    """Results as the user wants them: outside of the graph, unless it was asked for."""
+    return _shape_back(values if create_graph else _cut(values), is_tuple)
+
+
+def _cut(values: Any) -> Any:
+    return tuple(map(_cut, values)) if isinstance(values, tuple) else values.detach()
 
 
 def _check_vector(vector: Tensors, other: Tensors, is_tuple: bool) -> None:
@@ -104,12 +109,17 @@ def _check_vector(vector: Tensors, other: Tensors, is_tuple: bool) -> None:
 
 
 def _vector(
-    v: object, like: Tensors, is_tuple: bool, create_graph: bool, name: str, text: str = NEEDS_VECTOR
+    v: object,
+    like: Tensors,
+    is_tuple: bool,
+    create_graph: bool,
+    name: str,
+    where: str = "input to the user-provided function is",
 ) -> Tensors | None:
     """The vector as a tuple, connected to the user's as inputs are; None where it may be left out and is."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
-            raise RuntimeError(text)
+            raise RuntimeError(NEEDS_VECTOR.format(where))
         return None
     _, vector = _as_tuple(v, "v", name)
     made = _prepared(vector, create_graph, need_graph=False)
@@ -117,30 +127,29 @@ def _vector(
     return made
 
 
-def _check_dependence(outputs: Tensors, inputs: Tensors, kind: str) -> None:
+def _direction(v: object, given: Tensors, is_tuple: bool, create_graph: bool, name: str) -> Tensors:
+    """The vector, which is one where it may be left out and is."""
+    vector = _vector(v, given, is_tuple, create_graph, name)
+    return tuple(ops.ones_like(x) for x in given) if vector is None else vector
+
+
+def _check_recorded(outputs: Tensors, strict: bool) -> None:
     """In strict mode, outputs must come from the inputs by recorded ops."""
-    for position, output in enumerate(outputs):
-        requires = output.requires_grad
-        if kind == "outputs":
-            if not requires:
-                raise RuntimeError(
-                    f"Output {position} of the user-provided function does not require gradients. The "
-                    "outputs must be "
-                    "computed in a differentiable manner from the input when running in strict mode."
-                )
-        elif any(output is x for x in inputs):
-            raise RuntimeError(f"Output {position} is one of the inputs")
-        elif not requires and kind == "jacobian":
+    for position, output in enumerate(outputs if strict else ()):
+        if not output.requires_grad:
             raise RuntimeError(
-                f"The jacobian of the user-provided function with respect to input {position} is "
-                "independent of the input. "
-                "This is not allowed in strict mode when create_graph=True."
+                f"Output {position} of the user-provided function does not require gradients. The outputs "
+                "must be computed in a differentiable manner from the input when running in strict mode."
             )
-        elif not requires and kind == "hessian":
+
+
+def _check_jacobian(jacobian: Tensors, strict: bool) -> None:
+    """In strict mode, first derivatives that are differentiated again must depend on the inputs."""
+    for position, value in enumerate(jacobian if strict else ()):
+        if not value.requires_grad:
             raise RuntimeError(
                 "While computing the hessian, found that the jacobian of the user-provided function with "
-                "respect to input "
-                f"{position} does not require gradients. {STRICT}"
+                f"respect to input {position} is independent of the input. {STRICT}{TWICE}"
             )
 
 
@@ -156,44 +165,36 @@ def _gradients(outputs: Any, inputs: Any, given: Any = None, graph: bool = False
     return found
 
 
-def _filled(values: Any, like: Any, strict: bool, graph: bool, stage: str) -> Tensors:
-    """Zeros in place of missing gradients; in strict mode, the error."""
-    found: list[Any] = []
-    for position, (value, x) in enumerate(zip(values, like, strict=True)):
+def _pushed(outputs: Tensors, given: Tensors, vector: Tensors, graph: bool, strict: bool) -> tuple[Any, ...]:
+    """The outputs' derivatives along a vector: the gradient, differentiated with respect to its own."""
+    probes = tuple(ops.zeros_like(o).requires_grad_() for o in outputs)
+    pulled = _gradients(outputs, given, probes, True)
+    for position, value in enumerate(pulled if strict else ()):
         if value is None:
-            if strict:
-                raise RuntimeError(_independent(stage, position))
-            value = ops.zeros_like(x)
-        elif strict and graph and not value.requires_grad:
-            if "double" not in stage:
-                raise RuntimeError(
-                    f"The jacobian of the user-provided function is independent of input {position}. This "
-                    "is not allowed in "
-                    "strict mode when create_graph=True."
-                )
+            raise RuntimeError(BACK.format(position))
+    pairs = [(p, t) for p, t in zip(pulled, vector, strict=True) if p is not None]
+    return _gradients([p for p, _ in pairs], probes, [t for _, t in pairs], graph)
+
+
+def _or_zeros(values: Any, like: Any) -> Tensors:
+    """Zeros in place of missing gradients."""
+    return tuple(ops.zeros_like(x) if g is None else g for g, x in zip(values, like, strict=True))
+
+
+def _filled(
+    values: Any, like: Any, strict: bool, graph: bool, independent: str, what: str = "jacobian"
+) -> Tensors:
+    """Zeros in place of missing gradients; in strict mode the error, also where those that a graph was asked
+    for do not depend on the inputs."""
+    for position, value in enumerate(values if strict else ()):
+        if value is None:
+            raise RuntimeError(independent.format(position))
+        if graph and not value.requires_grad:
             raise RuntimeError(
-                f"The hessian of the user-provided function is independent of input {position}. This is not "
-                "allowed in "
-                "strict mode when create_graph=True."
+                f"The {what} of the user-provided function is independent of input {position}. This is not "
+                "allowed in strict mode when create_graph=True."
             )
-        found.append(value)
-    return tuple(found)
-
-
-def _independent(stage: str, position: int) -> str:
-    if stage == "back":
-        return f"The output of the user-provided function is independent of input {position}. {STRICT}"
-    if stage == "back_trick":
-        return (
-            f"The gradient with respect to the input is independent of entry {position} in the grad_outputs "
-            "when using " + (f"the double backward trick to compute forward mode gradients. {STRICT}")
-        )
-    if stage == "double_back":
-        return f"The jacobian of the user-provided function is independent of input {position}. {STRICT}"
-    return (
-        f"The hessian of the user-provided function is independent of entry {position} in the "
-        f"grad_jacobian. {STRICT}" + TWICE
-    )
+    return _or_zeros(values, like)
 
 
 # -- products -----------------------------------------------------------------------
@@ -208,21 +209,13 @@ def vjp(
     with enable_grad():
         is_tuple, given = _as_tuple(inputs, "inputs", "vjp")
         given = _prepared(given, create_graph)
-        outputs_tuple, outputs = _outputs(func(*given), "vjp")
-        if strict:
-            _check_dependence(outputs, given, "outputs")
-        text = (
-            "The vector v can only be None if the user-provided function returns a single Tensor with a "
-            "single "
-            "element."
-        )
-        vector = _vector(v, outputs, outputs_tuple, create_graph, "vjp", text)
-    with enable_grad():
+        outputs_tuple, outputs = _outputs(func, given, "vjp")
+        _check_recorded(outputs, strict)
+        where = "user-provided function returns"
+        vector = _vector(v, outputs, outputs_tuple, create_graph, "vjp", where)
         found = _gradients(outputs, given, vector, create_graph)
-        result = _filled(found, given, strict, create_graph, "back")
-    return _released(_shape_back(outputs, outputs_tuple), create_graph), _released(
-        _shape_back(result, is_tuple), create_graph
-    )
+        result = _filled(found, given, strict, create_graph, BACK)
+    return _given_back(outputs, outputs_tuple, create_graph), _given_back(result, is_tuple, create_graph)
 
 
 def jvp(
@@ -237,35 +230,12 @@ def jvp(
     with enable_grad():
         is_tuple, given = _as_tuple(inputs, "inputs", "jvp")
         given = _prepared(given, create_graph)
-        vector = _vector(v, given, is_tuple, create_graph, "jvp")
-        outputs_tuple, outputs = _outputs(func(*given), "jvp")
-        if strict:
-            _check_dependence(outputs, given, "outputs")
-        probes = tuple(ops.zeros_like(o).requires_grad_() for o in outputs)
-        pulled = _gradients(outputs, given, probes, True)
-        if strict:
-            for position, value in enumerate(pulled):
-                if value is None:
-                    raise RuntimeError(_independent("back", position))
-        if vector is None:
-            vector = tuple(ops.ones_like(x) for x in given)
-        pairs = [(p, t) for p, t in zip(pulled, vector, strict=True) if p is not None]
-        found = _gradients([p for p, _ in pairs], probes, [t for _, t in pairs], create_graph)
-        result = _filled(found, outputs, strict, create_graph, "back_trick")
-    return _released(_shape_back(outputs, outputs_tuple), create_graph), _released(
-        _shape_back(result, outputs_tuple), create_graph
-    )
-
-
-def _single(func: Callable[..., Any], given: Tensors, name: str) -> Tensor:
-    outputs_tuple, outputs = _outputs(func(*given), name)
-    if outputs_tuple:
-        raise RuntimeError(f"The function given to {name} should return a single Tensor")
-    if outputs[0].numel() != 1:
-        raise RuntimeError(
-            f"The Tensor returned by the function given to {name} should contain a single element"
-        )
-    return outputs[0]
+        vector = _direction(v, given, is_tuple, create_graph, "jvp")
+        outputs_tuple, outputs = _outputs(func, given, "jvp")
+        _check_recorded(outputs, strict)
+        found = _pushed(outputs, given, vector, create_graph, strict)
+        result = _filled(found, outputs, strict, create_graph, PUSHED)
+    return tuple(_given_back(values, outputs_tuple, create_graph) for values in (outputs, result))
 
 
 def _first_order(
@@ -274,21 +244,10 @@ def _first_order(
     """What vhp and hvp share: inputs, vector, the function's value and its gradient, recorded."""
     is_tuple, given = _as_tuple(inputs, "inputs", name)
     given = _prepared(given, create_graph)
-    vector = _vector(v, given, is_tuple, create_graph, name)
-    if vector is None:
-        vector = tuple(ops.ones_like(x) for x in given)
-    output = _single(func, given, name)
-    if strict:
-        _check_dependence((output,), given, "outputs")
-    jacobian = _filled(_gradients((output,), given, None, True), given, strict, False, "back")
-    if strict:
-        for position, value in enumerate(jacobian):
-            if not value.requires_grad:
-                raise RuntimeError(
-                    "While computing the hessian, found that the jacobian of the user-provided function "
-                    "with respect to "
-                    f"input {position} is independent of the input. {STRICT}" + TWICE
-                )
+    vector = _direction(v, given, is_tuple, create_graph, name)
+    output = _single(func, given, name, strict)
+    jacobian = _filled(_gradients((output,), given, None, True), given, strict, False, BACK)
+    _check_jacobian(jacobian, strict)
     return is_tuple, given, vector, output, jacobian
 
 
@@ -303,8 +262,8 @@ def vhp(
     with enable_grad():
         is_tuple, given, vector, output, jacobian = _first_order(func, inputs, v, create_graph, strict, "vhp")
         found = _gradients(jacobian, given, vector, create_graph)
-        result = _filled(found, given, strict, create_graph, "double_back")
-    return _released(output, create_graph), _released(_shape_back(result, is_tuple), create_graph)
+        result = _filled(found, given, strict, create_graph, SECOND, "hessian")
+    return _given_back((output,), False, create_graph), _given_back(result, is_tuple, create_graph)
 
 
 def hvp(
@@ -317,12 +276,9 @@ def hvp(
     """(func(*inputs), the Hessian times the vector v)."""
     with enable_grad():
         is_tuple, given, vector, output, jacobian = _first_order(func, inputs, v, create_graph, strict, "hvp")
-        probes = tuple(ops.zeros_like(x).requires_grad_() for x in given)
-        pulled = _gradients(jacobian, given, probes, True)
-        pairs = [(p, t) for p, t in zip(pulled, vector, strict=True) if p is not None]
-        found = _gradients([p for p, _ in pairs], probes, [t for _, t in pairs], create_graph)
-        result = _filled(found, given, strict, create_graph, "double_back_trick")
-    return _released(output, create_graph), _released(_shape_back(result, is_tuple), create_graph)
+        found = _pushed(jacobian, given, vector, create_graph, False)
+        result = _filled(found, given, strict, create_graph, SECOND_PUSHED, "hessian")
+    return _given_back((output,), False, create_graph), _given_back(result, is_tuple, create_graph)
 
 
 # -- matrices -----------------------------------------------------------------------
@@ -355,9 +311,8 @@ def jacobian(
     with enable_grad():
         is_tuple, given = _as_tuple(inputs, "inputs", "jacobian")
         given = _prepared(given, create_graph)
-        outputs_tuple, outputs = _outputs(func(*given), "jacobian")
-        if strict:
-            _check_dependence(outputs, given, "outputs")
+        outputs_tuple, outputs = _outputs(func, given, "jacobian")
+        _check_recorded(outputs, strict)
         if vectorize:
             if strict:
                 raise RuntimeError(_NOT_TOGETHER)
@@ -365,7 +320,7 @@ def jacobian(
         else:
             rows = [_rows(i, output, given, create_graph, strict) for i, output in enumerate(outputs)]
     results = tuple(_shape_back(row, is_tuple) for row in rows)
-    return _released(_shape_back(results, outputs_tuple), create_graph)
+    return _given_back(results, outputs_tuple, create_graph)
 
 
 _NOT_TOGETHER = (
@@ -381,20 +336,8 @@ def _rows(position: int, output: Tensor, given: Tensors, create_graph: bool, str
     line = ops.reshape(output, (-1,))
     for element in range(output.numel()):
         found = _gradients((ops.select(line, 0, element),), given, None, create_graph)
-        for number, (column, value, x) in enumerate(zip(columns, found, given, strict=True)):
-            if value is not None and strict and create_graph and not value.requires_grad:
-                raise RuntimeError(
-                    f"The jacobian of the user-provided function is independent of input {number}. This is "
-                    "not allowed in "
-                    "strict mode when create_graph=True."
-                )
-            if value is None:
-                if strict:
-                    raise RuntimeError(
-                        f"Output {position} of the user-provided function is independent of input {number}. "
-                        f"{STRICT}"
-                    )
-                value = ops.zeros_like(x)
+        text = f"Output {position} of the user-provided function is independent of input {{}}. {STRICT}"
+        for column, value in zip(columns, _filled(found, given, strict, create_graph, text), strict=True):
             column.append(value)
     return tuple(
         ops.reshape(ops.stack(column, 0), (*output.shape, *x.shape))
@@ -417,10 +360,7 @@ def _all_rows(output: Tensor, given: Tensors, create_graph: bool) -> Tensors:
     """The Jacobian of one output, all elements at once."""
 
     def pull(seed: Tensor) -> Any:
-        found = _gradients((output,), given, (seed,), create_graph)
-        return tuple(
-            ops.zeros_like(x) if value is None else value for value, x in zip(found, given, strict=True)
-        )
+        return _or_zeros(_gradients((output,), given, (seed,), create_graph), given)
 
     rows = vmap(pull)(_identity(output))
     return tuple(ops.reshape(row, (*output.shape, *x.shape)) for row, x in zip(rows, given, strict=True))
@@ -449,7 +389,7 @@ def _forward_jacobian(func: Callable[..., Any], inputs: object, strict: bool, ve
             level = Directions()
             with entered(level):
                 moved = [checked_dual(v, tangent, level) if i == position else v for i, v in enumerate(given)]
-                outputs_tuple, outputs = _outputs(func(*moved), "jacobian")
+                outputs_tuple, outputs = _outputs(func, tuple(moved), "jacobian")
                 kinds.append(outputs_tuple)
                 found = tuple(
                     tangents_of(o, level) if is_dual(o, level) else ops.zeros_like(o) for o in outputs
@@ -478,27 +418,15 @@ def hessian(
     forward = outer_jacobian_strategy == "forward-mode"
 
     def checked(*values: Any) -> Tensor:
-        output = _single(func, values, "hessian")
-        if strict:
-            _check_dependence((output,), values, "outputs")
-        found: Tensor = ops.reshape(output, ())
+        found: Tensor = ops.reshape(_single(func, values, "hessian", strict), ())
         return found
 
     def first(*values: Any) -> Any:
         if forward:
             return _inner_jacobian(checked, values)
         with enable_grad():
-            output = checked(*values)
-            found = _gradients((output,), values, None, True)
-            rows = _filled(found, values, False, False, "back")
-            if strict:
-                for position, row in enumerate(rows):
-                    if not row.requires_grad:
-                        raise RuntimeError(
-                            "While computing the hessian, found that the jacobian of the user-provided "
-                            "function with respect "
-                            f"to input {position} is independent of the input. {STRICT}" + TWICE
-                        )
+            rows = _or_zeros(_gradients((checked(*values),), values, None, True), values)
+            _check_jacobian(rows, strict)
             return rows
 
     found = jacobian(first, given, create_graph, strict, vectorize, outer_jacobian_strategy)
@@ -512,4 +440,4 @@ def _inner_jacobian(function: Callable[..., Any], values: Tensors) -> Tensors:
         entries = tuple(run.enter(x) for x in values)
         output = function(*entries)
         found = gradients([output], entries, [ops.ones_like(output)], run.followed([output]))
-    return tuple(ops.zeros_like(x) if g is None else g for g, x in zip(found, values, strict=True))
+    return _or_zeros(found, values)
