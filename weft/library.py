@@ -29,9 +29,9 @@ from weft.autograd.custom_op import execute_fake as _execute_fake
 from weft.autograd.custom_op import invoke as _invoke
 from weft.autograd.custom_op import pulled_back as _pulled_back
 from weft.autograd.custom_op import tensor_positions as _tensor_positions
-from weft.autograd.custom_op import typed as _typed
 from weft.autograd.custom_op import without_elements as _without_elements
 from weft.autograd.engine import grad as _grad
+from weft.autograd.shapes import typed as _typed
 from weft.core.modes import enter as _enter
 from weft.core.modes import leave as _leave
 from weft.core.trees import flatten as _flatten

@@ -9,7 +9,7 @@ share them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NoReturn, TypeGuard
+from typing import Any, ClassVar, Final, NoReturn, TypeGuard
 
 from weft.autograd.reverse import cut, gradients
 from weft.core.arrays import Array
@@ -22,7 +22,16 @@ from weft.tensor.dispatch import named
 from weft.tensor.inplace import check_result, dispatch_inplace, writing_face
 from weft.tensor.meta import MetaArray
 from weft.tensor.views import refuse_overlap
-from weft.tensor.wrapper import Level, Wrapper, interpret, levels, mapping, wrappers
+from weft.tensor.wrapper import (
+    Level,
+    Wrapper,
+    each_result,
+    each_value,
+    interpret,
+    mapping,
+    without,
+    wrappers,
+)
 
 ITEM = (
     "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on "
@@ -67,6 +76,18 @@ DIFFERENT_UNBATCHED = (
 )
 
 
+REQUIRES_GRAD = (
+    "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) "
+    "inside of a function being transformed by a functorch transform. This is unsupported, please attempt to "
+    "use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside "
+    "of a function being transformed instead."
+)
+BACKWARD = (
+    "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
+    "functorch.vjp instead or call backward() outside of functorch transforms."
+)
+
+
 class Map(Level):
     """A vmap that runs: how many examples it has, and whether they share their random numbers."""
 
@@ -81,11 +102,13 @@ class Map(Level):
 
     def draw(self, op: Op, bound: tuple[Any, ...]) -> Any:
         """A random op called while this is the innermost vmap."""
-        return _outside(self, lambda: _draw(self, op, _undifferentiated(bound)))
+        with without(self):  # what is drawn next is for the vmaps around it
+            return _draw(self, op, each_value(_undifferentiated, bound))
 
     def draw_inplace(self, op: Op, bound: tuple[Any, ...]) -> Any:
         """A random op that writes to its first argument."""
-        return _outside(self, lambda: _draw_inplace(self, op, bound))
+        with without(self):
+            return _draw_inplace(self, op, bound)
 
 
 class BatchTensor(Wrapper):
@@ -199,40 +222,6 @@ class BatchTensor(Wrapper):
             "or view ops."
         )
 
-    def refuse_mask(self) -> NoReturn:
-        raise RuntimeError(MASK_INDEX)
-
-    # -- what no example can tell alone ----------------------------------------------------------------------
-    def item(self) -> NoReturn:
-        raise RuntimeError(ITEM)
-
-    def __bool__(self) -> NoReturn:
-        raise RuntimeError(BRANCH)
-
-    def __int__(self) -> NoReturn:
-        raise RuntimeError(ITEM)
-
-    def __float__(self) -> NoReturn:
-        raise RuntimeError(ITEM)
-
-    def __complex__(self) -> NoReturn:
-        raise RuntimeError(ITEM)
-
-    def __index__(self) -> NoReturn:
-        raise RuntimeError(ITEM)
-
-    def tolist(self) -> NoReturn:
-        raise RuntimeError(NO_STORAGE)
-
-    def numpy(self, *, force: bool = False) -> NoReturn:
-        raise RuntimeError(NO_STORAGE)
-
-    def __array__(self, *_args: object, **_kwargs: object) -> NoReturn:
-        raise RuntimeError(NO_STORAGE)
-
-    def data_ptr(self) -> NoReturn:
-        raise RuntimeError(NO_STORAGE)
-
     def storage_offset(self) -> int:
         return self.value.storage_offset()
 
@@ -244,29 +233,33 @@ class BatchTensor(Wrapper):
     def data(self) -> Tensor:
         return self.rebuilt(lambda value: value.data)
 
-    def requires_grad_(self, requires_grad: bool = True) -> NoReturn:
-        raise RuntimeError(
-            "You are attempting to call Tensor.requires_grad_() (or perhaps using "
-            "torch.autograd.functional.* APIs) "
-            "inside of a function being transformed by a functorch transform. This is unsupported, please "
-            "attempt to use "
-            "the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() "
-            "outside of a "
-            "function being transformed instead."
-        )
-
-    def backward(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        raise RuntimeError(
-            "backward() called inside a functorch transform. This is not supported, please use "
-            "functorch.grad or "
-            "functorch.vjp instead or call backward() outside of functorch transforms."
-        )
-
     def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         text = repr(self.value).replace("\n", "\n    ")
         return f"BatchedTensor(lvl={self.level.depth}, bdim={self.place}, value=\n    {text}\n)"
 
 
+REFUSED: Final = {
+    ITEM: ("item", "__int__", "__float__", "__complex__", "__index__"),
+    BRANCH: ("__bool__",),
+    NO_STORAGE: ("tolist", "numpy", "__array__", "data_ptr"),
+    MASK_INDEX: ("refuse_mask",),
+    REQUIRES_GRAD: ("requires_grad_",),
+    BACKWARD: ("backward",),
+}
+"""What one example cannot be asked for: texts of errors, and the methods that raise them."""
+
+
+def _refusal(name: str, text: str) -> Callable[..., NoReturn]:
+    def refuse(self: BatchTensor, *_args: object, **_kwargs: object) -> NoReturn:
+        raise RuntimeError(text)
+
+    refuse.__name__ = name
+    return refuse
+
+
+for _text, _names in REFUSED.items():
+    for _name in _names:
+        setattr(BatchTensor, _name, _refusal(_name, _text))
 INTERPRETERS[BatchTensor] = interpret
 
 
@@ -283,11 +276,7 @@ def is_batched(value: object, level: Map) -> TypeGuard[BatchTensor]:
 
 def stripped(values: object, level: Map) -> Any:
     """The arguments with this level's BatchTensors taken off."""
-    if isinstance(values, BatchTensor):
-        return values.value if values.level is level else values
-    if type(values) is tuple or type(values) is list:
-        return type(values)(stripped(value, level) for value in values)
-    return values
+    return each_value(lambda value: value.value if is_batched(value, level) else value, values)
 
 
 def places(values: Any, level: Map) -> tuple[Any, ...]:
@@ -304,11 +293,10 @@ def places(values: Any, level: Map) -> tuple[Any, ...]:
 
 
 def rewrapped(out: Any, dims: Any, level: Map) -> Any:
-    if isinstance(out, (tuple, list)):
-        each = dims if isinstance(dims, (tuple, list)) else (dims,) * len(out)
-        items = [rewrapped(o, d, level) for o, d in zip(out, each, strict=True)]
-        return type(out)(*items) if hasattr(out, "_fields") else type(out)(items)
-    return out if dims is None or not isinstance(out, Tensor) else batched(out, dims, level)
+    def rewrap(value: Any, dim: Any) -> Any:
+        return value if dim is None or not isinstance(value, Tensor) else batched(value, dim, level)
+
+    return each_result(rewrap, out, dims)
 
 
 def front(value: Tensor, level: Map) -> Tensor:
@@ -343,23 +331,11 @@ def enclosed(value: Tensor, place: int, level: Map) -> Tensor:
 
 
 # -- random numbers ------------------------------------------------------------------------------------------
-def _outside(level: Map, work: Callable[[], Any]) -> Any:
-    """Runs as if this vmap were not there: what is drawn next is for the vmaps around it."""
-    before = levels.get()
-    try:
-        levels.set(tuple(other for other in before if other is not level))
-        return work()
-    finally:
-        levels.set(before)
-
-
-def _undifferentiated(values: object) -> Any:
+def _undifferentiated(value: object) -> Any:
     """Draws have no derivatives: duals give their primals."""
-    if isinstance(values, Wrapper) and not isinstance(values, BatchTensor):
-        return _undifferentiated(values.held)
-    if type(values) is tuple or type(values) is list:
-        return type(values)(_undifferentiated(value) for value in values)
-    return values
+    while isinstance(value, Wrapper) and not isinstance(value, BatchTensor):
+        value = value.held
+    return value
 
 
 def _draw(level: Map, op: Op, bound: tuple[Any, ...]) -> Any:
@@ -390,11 +366,10 @@ def _sized(level: Map, op: Op, bound: tuple[Any, ...], slot: int) -> Any:
 
 
 def _example(values: object, level: Map, position: int) -> Any:
-    if is_batched(values, level):
-        return ops.select(values.value, values.place, position)
-    if type(values) is tuple or type(values) is list:
-        return type(values)(_example(value, level, position) for value in values)
-    return values
+    def example(value: object) -> Any:
+        return ops.select(value.value, value.place, position) if is_batched(value, level) else value
+
+    return each_value(example, values)
 
 
 def _draw_inplace(level: Map, op: Op, bound: tuple[Any, ...]) -> Any:

@@ -32,8 +32,7 @@ from weft.core.trees import flatten
 from weft.core.types import TensorType
 from weft.ops.record import ops
 from weft.tensor.base import PLAIN, Tensor, storage_root, wrap
-from weft.tensor.meta import MetaArray
-from weft.tensor.tape import INFERENCE, Node, gradient_edge, next_sequence
+from weft.tensor.tape import INFERENCE, Node, gradient_edge, node_between
 from weft.tensor.wrapper import Wrapper, levels
 
 Branch = Callable[..., Any]
@@ -239,8 +238,7 @@ def _version(tensor: Tensor) -> Any:
 
 
 def _memory(tensor: Tensor) -> int:
-    array = _plain(tensor).array
-    return id(array) if type(array) is MetaArray else id(storage_root(array))
+    return id(storage_root(_plain(tensor).array))
 
 
 class ControlBackward(Node):
@@ -291,15 +289,8 @@ def _with_node(kind: str, value: object, operands: list[Tensor]) -> Any:
     if not isinstance(value, Tensor) or value.dtype.category < FLOAT:
         return value
     edges = [gradient_edge(tensor) for tensor in (value, *operands)]
-    node = NODES[kind].__new__(NODES[kind])
-    node._seq = next_sequence()
-    node.next, node.slots = tuple(target for target, _ in edges), tuple(index for _, index in edges)
-    types = [(t.array.shape, t.array.dtype) for t in (value, *operands)]
-    node.types = tuple(fact for pair in (*types, types[0]) for fact in pair)
-    node.params = node.saved = ()
-    node.versions = node.hooks = None
     made = wrap(value.array, True, type(value))
-    made.node, made.cell = node, value.cell
+    made.node, made.cell = node_between(NODES[kind], edges, (value, *operands, value)), value.cell
     return made
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from weft.autograd.function import Function, VmapInfo
 from weft.autograd.function_context import FunctionCtx
 from weft.autograd.mapping import structure
+from weft.autograd.shapes import typed
 from weft.core import modes
 from weft.core.arrays import is_array
 from weft.core.device import device, meta
@@ -31,11 +32,11 @@ from weft.ops.record import REGISTRY, Joint, Kind, Op, ops
 from weft.tensor import overrides
 from weft.tensor.base import PLAIN, Tensor, storage_root, wrap
 from weft.tensor.inplace import check_writable, set_history
-from weft.tensor.meta import MetaArray, faking, is_fake_array, meta_array, recorder_of
+from weft.tensor.meta import faking, is_fake_array, meta_array, recorder_of
 from weft.tensor.schema import MISSING, Schema, infer_schema, signature_text
-from weft.tensor.tape import Node, gradient_edge, next_sequence
-from weft.tensor.views import refresh
-from weft.tensor.wrapper import highest, levels, mapping
+from weft.tensor.tape import RefusingNode, gradient_edge, node_between
+from weft.tensor.views import settled
+from weft.tensor.wrapper import highest, mapping, without
 
 DEVICES = ("cpu", "cuda", "meta")
 
@@ -261,7 +262,7 @@ def invoke(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
     kernel.
     """
     op = definition._op
-    tensors = [leaf for leaf in flatten(bound)[0] if isinstance(leaf, Tensor)]
+    tensors = tensors_among(bound)
     mode = modes.current()
     if type(mode) is not bool or any(type(tensor) not in PLAIN for tensor in tensors):
         handled, result = overrides.intercept_function(op.face, op, bound, tensors, mode)
@@ -273,8 +274,7 @@ def invoke(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
     grad = mode if type(mode) is bool else mode.grad and not mode.inference
     if grad:
         for tensor in tensors:
-            if tensor.origin is not None:
-                refresh(tensor)
+            settled(tensor)
     live = grad and any(tensor.tracked for tensor in tensors)
     if definition._schema.is_mutable:
         return mutated(definition, bound, tensors, live)
@@ -283,7 +283,7 @@ def invoke(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
 
 def execute(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
     """Runs the kernel for the arguments' device, without recording, and checks what it returns."""
-    tensors = [leaf for leaf in flatten(bound)[0] if isinstance(leaf, Tensor)]
+    tensors = tensors_among(bound)
     if any(is_fake_array(tensor.array) for tensor in tensors):
         result = execute_fake(definition, bound)
         note_writes(definition, bound)
@@ -312,11 +312,8 @@ def execute(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
 
 def note_writes(definition: CustomOpDef, bound: tuple[Any, ...]) -> None:
     """Moves on the versions of what the op writes to."""
-    for argument, value in zip(definition._schema.arguments, bound):
-        if argument.mutated:
-            for tensor in flatten(value)[0]:
-                if isinstance(tensor, Tensor):
-                    tensor.bump()
+    for tensor in written_to(definition, bound):
+        tensor.bump()
 
 
 def execute_fake(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
@@ -386,11 +383,9 @@ def _checked_value(word: str, value: object) -> Any:
 
 def refuse_aliases(definition: CustomOpDef, tensors: list[Tensor], result: object) -> None:
     """See Note [What a custom op may do]."""
-    taken = {_memory(tensor) for tensor in tensors}
-    for leaf in flatten(result)[0]:
-        if not isinstance(leaf, Tensor):
-            continue
-        memory = _memory(leaf)
+    taken = {id(storage_root(tensor.array)) for tensor in tensors}
+    for leaf in tensors_among(result):
+        memory = id(storage_root(leaf.array))
         if memory in taken:
             raise RuntimeError(
                 f"{definition._name} (with implementation in "
@@ -405,11 +400,6 @@ def refuse_aliases(definition: CustomOpDef, tensors: list[Tensor], result: objec
                 "return y."
             )
         taken.add(memory)
-
-
-def _memory(tensor: Tensor) -> int:
-    array = tensor.array
-    return id(array) if type(array) is MetaArray else id(storage_root(array))
 
 
 # -- gradients ---------------------------------------------------------------------------------------------
@@ -546,26 +536,21 @@ def tensor_positions(op: Op) -> list[int]:
 
 
 # -- arguments that are written to ---------------------------------------------------------------------------
-class WrittenByCustomOpBackward(Node):
+class WrittenByCustomOpBackward(RefusingNode):
     """Behind a tensor that a custom op wrote to."""
 
     __slots__ = ()
 
-    def raw_backward(self, grad: object) -> Any:
-        raise RuntimeError(self.params[0])
 
-    graph_backward = raw_backward
+def written_to(definition: CustomOpDef, bound: tuple[Any, ...]) -> list[Tensor]:
+    """The tensors among the arguments that the op writes to."""
+    pairs = zip(definition._schema.arguments, bound)
+    return tensors_among([value for argument, value in pairs if argument.mutated])
 
 
 def mutated(definition: CustomOpDef, bound: tuple[Any, ...], tensors: list[Tensor], live: bool) -> Any:
     """The op where it writes to arguments: see Note [What a custom op may do]."""
-    written = [
-        tensor
-        for argument, value in zip(definition._schema.arguments, bound)
-        if argument.mutated
-        for tensor in flatten(value)[0]
-        if isinstance(tensor, Tensor)
-    ]
+    written = written_to(definition, bound)
     for tensor in written:
         check_writable(tensor, live, live and tensor.tracked)
     edges = [gradient_edge(tensor) for tensor in tensors]
@@ -574,13 +559,9 @@ def mutated(definition: CustomOpDef, bound: tuple[Any, ...], tensors: list[Tenso
     )
     for tensor in written:
         if live and tensor.tracked:
-            node = WrittenByCustomOpBackward.__new__(WrittenByCustomOpBackward)
-            node._seq = next_sequence()
-            node.next, node.slots = tuple(t for t, _ in edges), tuple(i for _, i in edges)
-            node.types = (tensor.array.shape, tensor.array.dtype) * (len(edges) + 1)
-            node.saved, node.params = (), (no_formula(definition),)
-            node.versions = node.hooks = None
-            set_history(tensor, node)
+            types = (tensor,) * (len(edges) + 1)
+            text = no_formula(definition)
+            set_history(tensor, node_between(WrittenByCustomOpBackward, edges, types, (text,)))
     return result
 
 
@@ -600,15 +581,11 @@ def batched(
         return batch_by_loop(op, size, args, dims)
     maps = mapping()
     around = maps[-1] if maps else None
-    before = levels.get()
-    try:
-        levels.set(tuple(level for level in before if level is not around))
+    with without(around):
         values, keywords = by_position(definition._schema, args)
         places = tuple(dims[: len(values)])
         info = VmapInfo(size, around.randomness if around else "error")
         out = called(definition, "_vmap", rule)(info, places, *values, **keywords)
-    finally:
-        levels.set(before)
     if not isinstance(out, tuple) or len(out) != 2:
         raise RuntimeError(
             f"the vmap rule of {definition._qualname} must return two things, outputs and out_dims, but it "
@@ -631,5 +608,5 @@ def without_elements(leaf: object) -> Any:
     return wrap(meta_array(leaf)) if isinstance(leaf, TensorType) else leaf
 
 
-def typed(leaf: object) -> Any:
-    return TensorType(leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else leaf
+def tensors_among(tree: object) -> list[Tensor]:
+    return [leaf for leaf in flatten(tree)[0] if isinstance(leaf, Tensor)]

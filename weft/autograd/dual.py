@@ -26,6 +26,7 @@ from typing import Any, TypeGuard
 from weft.autograd.batched import BatchTensor, batched, front, held_chain, with_batch
 from weft.autograd.reverse import added, gradients
 from weft.core import modes
+from weft.core.trees import sequence_like
 from weft.core.types import contiguous_format
 from weft.ops.forward import forward, pullback
 from weft.ops.record import INTERPRETERS, Kind, Op, ops
@@ -35,7 +36,7 @@ from weft.tensor.base import PLAIN, Tensor, new
 from weft.tensor.dispatch import named
 from weft.tensor.inplace import dispatch_inplace, writing_face
 from weft.tensor.meta import recorder_of
-from weft.tensor.wrapper import Level, Wrapper, interpret
+from weft.tensor.wrapper import Level, Wrapper, each_result, each_value, interpret
 
 OWNER = "_entered_by"
 """Where a tensor that a transform differentiates with respect to names that transform's run."""
@@ -250,28 +251,16 @@ def is_dual(value: object, level: Directions) -> TypeGuard[DualTensor]:
 
 def primals_of(values: object, level: Directions) -> Any:
     """The arguments with this level's duals replaced by their primals."""
-    if isinstance(values, DualTensor):
-        return values.primal if values.level is level else values
-    if type(values) is tuple or type(values) is list:
-        return type(values)(primals_of(value, level) for value in values)
-    return values
+    return each_value(lambda value: value.primal if is_dual(value, level) else value, values)
 
 
 def tangents_of(values: Any, level: Any) -> Any:
     """The tangents of the arguments, None for constants; lists of them for lists."""
-    if isinstance(values, DualTensor):
-        return values.tangent if values.level is level else None
-    if type(values) is tuple or type(values) is list:
-        return type(values)(tangents_of(value, level) for value in values)
-    return None
+    return each_value(lambda value: value.tangent if is_dual(value, level) else None, values)
 
 
 def dual_result(out: Any, tangent: Any, level: Directions) -> Any:
-    if isinstance(out, (tuple, list)):
-        each = tangent if isinstance(tangent, (tuple, list)) else (None,) * len(out)
-        items = [dual_result(o, t, level) for o, t in zip(out, each, strict=True)]
-        return type(out)(*items) if hasattr(out, "_fields") else type(out)(items)
-    return out if tangent is None else dual(out, tangent, level)
+    return each_result(lambda o, t: o if t is None else dual(o, t, level), out, tangent)
 
 
 def split(value: Tensor, level: Directions) -> tuple[Any, Any]:
@@ -363,7 +352,7 @@ def transposed(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ..
     results = [None if value is None else next(found) for value in probes]
     if not op.conjugates:
         results = [value if value is None else ops.conj(value) for value in results]
-    return results[0] if single else type(out)(*results) if hasattr(out, "_fields") else type(out)(results)
+    return results[0] if single else sequence_like(out, results)
 
 
 def probe(like: Tensor, maps: Iterable[Any]) -> Tensor:

@@ -34,7 +34,7 @@ from weft.tensor.base import Parameter, Tensor, wrap
 from weft.tensor.inplace import check_writable, set_history
 from weft.tensor.meta import MetaArray
 from weft.tensor.saved import note_origin
-from weft.tensor.tape import Node, gradient_edge, next_sequence
+from weft.tensor.tape import Node, RefusingNode, edges_of, gradient_edge, next_sequence, node_between
 from weft.tensor.views import CUSTOM, MULTIPLE, attach_alias, attach_view, refresh
 from weft.tensor.wrapper import Wrapper, highest
 
@@ -465,18 +465,14 @@ def plain_view(value: Tensor, creation: int) -> Tensor:
 
 
 # -- differentiating once -----------------------------------------------------------------------
-class DelayedError(Node):
+TWICE: Final = "trying to differentiate twice a function that was marked with @once_differentiable"
+
+
+class DelayedError(RefusingNode):
     """Behind the results of a backward that may not be differentiated."""
 
     __slots__ = ()
     _forward_cls = None  # what runs in backward is not for compilers to try
-
-    def raw_backward(self, grad: object) -> Any:
-        raise RuntimeError(
-            "trying to differentiate twice a function that was marked with @once_differentiable"
-        )
-
-    graph_backward = raw_backward
 
 
 def once_differentiable(fn: Callable[[Any, *Gradients], Any]) -> Callable[[Any, *Gradients], Any]:
@@ -506,16 +502,11 @@ def blocked(ctx: Any, given: list[Tensor], value: Any) -> Any:
     if value is None:
         return None
     value = value.detach()
-    node = new(DelayedError)
-    node._seq = next_sequence()
     owner = None if getattr(ctx, "_node", None) is None else ctx._node()
     edges = [gradient_edge(tensor) for tensor in given]
     if owner is not None:
-        edges += zip(owner.next, owner.slots or (0,) * len(owner.next))
-    node.next, node.slots = tuple(target for target, _ in edges), tuple(index for _, index in edges)
-    node.saved = node.params = node.types = ()
-    node.versions = node.hooks = None
-    value.node, value.index, value.tracked = node, 0, True
+        edges += edges_of(owner)
+    value.node, value.index, value.tracked = node_between(DelayedError, edges, params=(TWICE,)), 0, True
     return value
 
 

@@ -23,7 +23,7 @@ from weft.core.warn import warn_at_level
 from weft.tensor.backward import detached_like
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.saved import Item, run_pack
-from weft.tensor.tape import FREED, Node, next_sequence, short_name, stale_words
+from weft.tensor.tape import FREED, RefusingNode, edges_of, node_between, short_name, stale_words
 from weft.tensor.views import Stop
 
 
@@ -288,32 +288,23 @@ class SavedItem:
 
 
 # -- what was computed from an input and saved ------------------------------------------------------------
-class UnrecordedBackward(Node):
+class UnrecordedBackward(RefusingNode):
     """Behind a saved tensor whose way from the inputs was not recorded: see Note [What is saved]."""
 
     __slots__ = ()
-
-    def raw_backward(self, grad: object) -> Any:
-        raise RuntimeError(self.params[0])
-
-    graph_backward = raw_backward
 
 
 def unrecorded(tensor: Tensor, owner: Any) -> Tensor:
     """The tensor as one that depends on the inputs of `owner` in a way that was not recorded."""
     name = short_name(owner)
-    node = UnrecordedBackward.__new__(UnrecordedBackward)
-    node._seq = next_sequence()
-    node.next, node.slots = owner.next, owner.slots
-    node.types = node.saved = ()
-    node.versions = node.hooks = None
-    node.params = (
+    text = (
         f"{name} saved a tensor of shape {list(tensor.array.shape)} that its forward computed from an input "
         f"which requires grad. forward records no history, so the gradient of {name}'s backward with respect "
         "to that tensor cannot reach the input, and the second derivative would be wrong. Save the inputs "
         "and compute the tensor again in backward, return it from forward as one more output, or save it "
-        "as tensor.detach() if it is to count as a constant.",
+        "as tensor.detach() if it is to count as a constant."
     )
     made = wrap(tensor.array, True, type(tensor))
-    made.cell, made.node = tensor.shared_cell(), node
+    made.cell = tensor.shared_cell()
+    made.node = node_between(UnrecordedBackward, edges_of(owner), params=(text,))
     return made

@@ -18,8 +18,8 @@ from weft.core.dtypes import BY_NUMPY, float64
 from weft.core.warn import warn_at_level
 from weft.ops.record import REGISTRY
 from weft.tensor.base import Tensor, wrap
-from weft.tensor.tape import Node, gradient_edge, next_sequence
-from weft.tensor.views import refresh
+from weft.tensor.tape import Node, gradient_edge, node_between
+from weft.tensor.views import settled
 
 if TYPE_CHECKING:
     from weft.core.arrays import Array
@@ -176,12 +176,6 @@ def differentiable(outputs: object) -> tuple[Tensor, ...]:
     return tuple(o for o in as_tuple(outputs) if isinstance(o, Tensor) and settled(o).tracked)
 
 
-def settled(tensor: Tensor) -> Tensor:
-    if tensor.origin is not None:
-        refresh(tensor)
-    return tensor
-
-
 def _random_like(out: Tensor, generator: np.random.Generator, spread: bool) -> Tensor:
     """A gradient for an output: random, and with gaps in memory if asked."""
     array = generator.uniform(-1, 1, (*out.array.shape, 2) if spread else out.array.shape)
@@ -201,14 +195,8 @@ class _Undefined(Node):
 
 
 def _without_gradient(tensor: Tensor) -> Tensor:
-    node = _Undefined.__new__(_Undefined)
-    target, slot = gradient_edge(tensor)
-    node._seq, node.next, node.slots = next_sequence(), (target,), (slot,) if slot else None
-    node.hooks = node.versions = None
-    node.saved = node.params = ()
-    node.types = (tensor.array.shape, tensor.array.dtype) * 2
     alias = wrap(tensor.array, True)
-    alias.node = node
+    alias.node = node_between(_Undefined, [gradient_edge(tensor)], (tensor, tensor))
     return alias
 
 

@@ -19,7 +19,7 @@ from weft.tensor.backward import unpack_one
 from weft.tensor.base import Tensor
 from weft.tensor.node_names import node_name
 from weft.tensor.saved import SavedTensor
-from weft.tensor.tape import FREED, Node, gradient_edge
+from weft.tensor.tape import FREED, Node, edges_of, gradient_edge
 from weft.tensor.views import refresh
 
 
@@ -127,8 +127,7 @@ def input_metadata(node: Node) -> tuple[TensorType, ...]:
 
 
 def _next_functions(self: Node) -> tuple[tuple[Any, int], ...]:
-    slots = self.slots or (0,) * len(self.next)
-    return tuple((None, 0) if node is None else (face_of(node), slot) for node, slot in zip(self.next, slots))
+    return tuple((None, 0) if node is None else (face_of(node), slot) for node, slot in edges_of(self))
 
 
 def _metadata(self: Node) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from weft.core.dtypes import BY_NUMPY
 from weft.core.warn import warn_at_level
 from weft.tensor.base import Tensor, method, wrap
 from weft.tensor.tape import INFERENCE
-from weft.tensor.views import DEFAULT, Stop, attach_alias, can_have_gradient, refresh
+from weft.tensor.views import DEFAULT, Stop, attach_alias, can_have_gradient, settled
 
 NOT_LEAF = "you can only change requires_grad flags of leaf variables."
 ADVICE = (
@@ -32,13 +32,6 @@ NON_LEAF_GRAD = (
     "instead. See "
     "github.com/pytorch/pytorch/pull/30531 for more information."
 )
-
-
-def settled(tensor: Tensor) -> Tensor:
-    """The tensor, with its history up to date."""
-    if tensor.origin is not None:
-        refresh(tensor)
-    return tensor
 
 
 def _change(tensor: Tensor, value: bool, reason: str) -> None:

@@ -7,22 +7,15 @@ nothing else of that tape can matter to anybody, since all that it saved is gone
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft.core.once import once
 from weft.tensor.base import Tensor
-from weft.tensor.tape import FREED, Node, next_sequence
+from weft.tensor.tape import FREED, RefusingNode, node_between
 
 
-class SpentNode(Node):
+class SpentNode(RefusingNode):
     """Behind a tensor whose history was freed."""
 
     __slots__ = ()
-
-    def raw_backward(self, grad: object) -> Any:
-        raise RuntimeError(FREED)
-
-    graph_backward = raw_backward
 
 
 @once
@@ -32,9 +25,6 @@ def spent_class(name: str) -> type[SpentNode]:
 
 def spend(tensor: Tensor, name: str, *leaves: Tensor) -> None:
     """Puts a spent node of this name between the tensor and the leaves."""
-    node: Any = object.__new__(spent_class(name))
-    node._seq = next_sequence()
-    node.next, node.params = leaves, ()
-    node.saved = node.slots = node.versions = node.hooks = None
-    node.types = tuple([fact for leaf in leaves for fact in (leaf.array.shape, leaf.array.dtype)])
+    node = node_between(spent_class(name), [(leaf, 0) for leaf in leaves], leaves, (FREED,))
+    node.saved = None
     tensor.node, tensor.index, tensor.tracked = node, 0, True

@@ -39,6 +39,7 @@ from weft.ops.record import REGISTRY, broadcast_shapes, quiet, run_quietly
 from weft.ops.sweep import LEAF_SEQUENCE, sweep
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.meta import MetaArray, faking, recorder_of
+from weft.tensor.tape import edges_of
 from weft.tensor.views import is_dense, refuse_overlap
 
 if TYPE_CHECKING:
@@ -429,9 +430,8 @@ def sources_of(roots: list[Any]) -> dict[Any, list[tuple[Any, int]]]:
     if all(node.hooks_without_gradient for node in nodes):
         return found
     for node in nodes:
-        for position, target in enumerate(node.next):
+        for target, place in edges_of(node):
             if target is not None:
-                place = 0 if node.slots is None else node.slots[position]
                 found.setdefault(target, []).append((node, place))
     return found
 

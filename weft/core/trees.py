@@ -11,6 +11,11 @@ def _is_namedtuple(value: object) -> bool:
     return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
+def sequence_like(value: Any, items: list[Any]) -> Any:
+    """These items in a tuple, list or named tuple like the value."""
+    return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+
+
 def flatten(tree: object) -> tuple[list[Any], Callable[[list[Any]], Any]]:
     """The leaves of a tree in order, and the function that builds an equal tree from other leaves."""
     leaves: list[Any] = []

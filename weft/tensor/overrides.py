@@ -21,6 +21,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 from weft.core.modes import current, enter, enter_functions, leave, modes
+from weft.core.trees import sequence_like
 from weft.core.warn import warn_at_level
 from weft.ops.record import Op
 from weft.ops.signature import MISSING, TENSORS
@@ -309,8 +310,7 @@ def convert(result: object, cls: type[Tensor], args: tuple[Any, ...] = ()) -> An
         )
         return result.as_subclass(cls) if shared else retyped(result, cls)
     if isinstance(result, (tuple, list)) and any(isinstance(item, (Tensor, tuple, list)) for item in result):
-        items = [convert(item, cls, args) for item in result]
-        return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
+        return sequence_like(result, [convert(item, cls, args) for item in result])
     return result
 
 

@@ -17,7 +17,7 @@ points in a circle.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -104,6 +104,41 @@ class Node:
         return f"<{type(self).__name__} object at {id(self):#x}>"
 
 
+class RefusingNode(Node):
+    """Behind a tensor that has no gradient to give: its parameter is the text of the error."""
+
+    __slots__ = ()
+
+    def raw_backward(self, grad: object) -> Any:
+        raise RuntimeError(self.params[0])
+
+    graph_backward = raw_backward
+
+
+Edge = tuple[Any, int]
+"""A node, a leaf or None, and which of its outputs."""
+
+
+def edges_of(node: Node) -> list[Edge]:
+    """Where the gradients of a node's inputs go."""
+    return list(zip(node.next, node.slots or (0,) * len(node.next)))
+
+
+def node_between(
+    kind: Any, edges: Sequence[Edge], tensors: Iterable[Tensor] = (), params: tuple[Any, ...] = ()
+) -> Any:
+    """A node of a class, with these edges, that saves nothing; its types are those of the tensors."""
+    node = kind.__new__(kind)
+    node._seq = next_sequence()
+    node.next = tuple([target for target, _ in edges])
+    slots = tuple([slot for _, slot in edges])
+    node.slots = slots if any(slots) else None
+    node.types = tuple([fact for tensor in tensors for fact in (tensor.array.shape, tensor.array.dtype)])
+    node.params, node.saved = params, ()
+    node.versions = node.hooks = None
+    return node
+
+
 def check_versions(node: Node, versions: tuple[Any, ...]) -> None:
     """Raises when a saved tensor has been written to since."""
     for i in range(0, len(versions), 2):
@@ -178,7 +213,7 @@ def freed() -> NoReturn:
     raise RuntimeError(FREED)
 
 
-def gradient_edge(tensor: Tensor) -> tuple[Any, int]:
+def gradient_edge(tensor: Tensor) -> Edge:
     """Where a tensor's gradient goes: its node and output number, itself if a leaf, or (None, 0)."""
     if not tensor.tracked:
         return None, 0

@@ -132,6 +132,13 @@ def attach_alias(parent: Tensor) -> Tensor:
     return tensor
 
 
+def settled(tensor: Tensor) -> Tensor:
+    """The tensor, with its history up to date."""
+    if tensor.origin is not None:
+        refresh(tensor)
+    return tensor
+
+
 def refresh(tensor: Tensor) -> None:
     """Brings a view's node up to date with its base."""
     view = tensor.origin

@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft.core import modes
 from weft.core.arrays import Array
+from weft.core.contexts import Block, set_to
 from weft.core.device import device
+from weft.core.trees import sequence_like
 from weft.ops.record import Kind
 from weft.tensor.base import Tensor, new
 from weft.tensor.meta import MetaArray, recorder_of
 from weft.tensor.overrides import disabled_torch_function
-from weft.tensor.tape import Node, next_sequence
+from weft.tensor.tape import Node, gradient_edge, node_between
 
 if TYPE_CHECKING:
     from weft.ops.record import Op
@@ -168,6 +170,26 @@ def wrappers(values: Iterable[Any]) -> list[Wrapper]:
     return found
 
 
+def each_value(change: Callable[[Any], Any], value: object) -> Any:
+    """A value changed; those in tuples and lists one by one."""
+    if type(value) is tuple or type(value) is list:
+        return type(value)([each_value(change, item) for item in value])
+    return change(value)
+
+
+def each_result(make: Callable[[Any, Any], Any], out: Any, facts: Any) -> Any:
+    """What an op gave, each result made anew with its own fact; one fact may stand for all."""
+    if isinstance(out, (tuple, list)):
+        each = facts if isinstance(facts, (tuple, list)) else (facts,) * len(out)
+        return sequence_like(out, [each_result(make, o, f) for o, f in zip(out, each, strict=True)])
+    return make(out, facts)
+
+
+def without(level: Level | None) -> Block:
+    """Inside, it is as if this transform did not run."""
+    return set_to((levels, tuple(other for other in levels.get() if other is not level)))
+
+
 def highest(values: Iterable[Any]) -> Wrapper | None:
     """The wrapper of the innermost transform among these values; None if there is none."""
     found = wrappers(values)
@@ -205,14 +227,7 @@ def entry(tensor: Tensor, connected: bool) -> Tensor:
     made.array, made.tracked, made.node, made.index = tensor.array, True, None, 0
     made.cell, made.origin, made._grad, made.hooks = tensor.shared_cell(), None, None, None
     if connected and tensor.tracked:
-        node = LevelEntry.__new__(LevelEntry)
-        node._seq = next_sequence()
-        node.next = (tensor.node or tensor,)
-        node.slots = (tensor.index,) if tensor.index else None
-        node.types = (tensor.array.shape, tensor.array.dtype) * 2
-        node.params = node.saved = ()
-        node.versions = node.hooks = None
-        made.node = node
+        made.node = node_between(LevelEntry, [gradient_edge(tensor)], (tensor, tensor))
     if recorder is not None:
         recorder.entered(tensor, made)
     return made
