@@ -8,7 +8,7 @@ nested in tuples as inputs and outputs are. One idea: everything is `autograd.gr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -82,11 +82,11 @@ def _prepared(inputs: Tensors, create_graph: bool, need_graph: bool = True) -> T
     )
 
 
-def _shape_back(values: Any, is_tuple: bool) -> Any:
+def _shape_back(values: Sequence[Any], is_tuple: bool) -> Any:
     return tuple(values) if is_tuple else values[0]
 
 
-def _given_back(values: Any, is_tuple: bool, create_graph: bool) -> Any:
+def _given_back(values: Tensors, is_tuple: bool, create_graph: bool) -> Any:
     """Results as the user wants them: outside of the graph, unless it was asked for."""
     return _shape_back(values if create_graph else _cut(values), is_tuple)
 
@@ -153,7 +153,9 @@ def _check_jacobian(jacobian: Tensors, strict: bool) -> None:
             )
 
 
-def _gradients(outputs: Any, inputs: Any, given: Any = None, graph: bool = False) -> tuple[Any, ...]:
+def _gradients(
+    outputs: Sequence[Any], inputs: Sequence[Any], given: Sequence[Any] | None = None, graph: bool = False
+) -> tuple[Any, ...]:
     """Gradients of those outputs that have history; None where there is none."""
     seeds = (None,) * len(outputs) if given is None else given
     live = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o is not None and o.requires_grad]
@@ -176,13 +178,13 @@ def _pushed(outputs: Tensors, given: Tensors, vector: Tensors, graph: bool, stri
     return _gradients([p for p, _ in pairs], probes, [t for _, t in pairs], graph)
 
 
-def _or_zeros(values: Any, like: Any) -> Tensors:
+def _or_zeros(values: Sequence[Any], like: Tensors) -> Tensors:
     """Zeros in place of missing gradients."""
     return tuple(ops.zeros_like(x) if g is None else g for g, x in zip(values, like, strict=True))
 
 
 def _filled(
-    values: Any, like: Any, strict: bool, graph: bool, independent: str, what: str = "jacobian"
+    values: Sequence[Any], like: Tensors, strict: bool, graph: bool, independent: str, what: str = "jacobian"
 ) -> Tensors:
     """Zeros in place of missing gradients; in strict mode the error, also where those that a graph was asked
     for do not depend on the inputs."""
