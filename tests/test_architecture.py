@@ -289,7 +289,6 @@ OTHER_WORDS = {
     "weft.tensor.older": "older forms of public functions",
     "weft.partners": "words of einops",
     "weft.optim.cycles": "words of schedules",
-    "weft.optim.swa_utils": "words of schedules",
     "weft.optim.lr_scheduler": "words of schedules",
     "weft.autograd.graph": "words of a hook's mode",
     "weft.capture.arrays": "functions of NumPy",

@@ -8,42 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from weft.optim.rules import Options, Ruled, checked, chosen, columns, followed, kept, rate_of, real_views
+from weft.optim.rules import Ruled, followed, kept, rate_of, real_views
 from weft.optim.verbs import check_steps, count_up
 from weft.tensor.base import Tensor
 
 __all__ = ["Adadelta", "adadelta"]
-
-
-class Adadelta(Ruled):
-    """p -= lr * d, where d = g * sqrt(mean of d**2 + eps) / sqrt(mean of g**2 + eps).
-
-    >>> import weft
-    >>> x = weft.ones(2, requires_grad=True)
-    >>> x.grad = weft.tensor([1.0, -4.0])
-    >>> optimizer = weft.optim.Adadelta([x])
-    >>> optimizer.step()
-    >>> list(optimizer.state[x])
-    ['step', 'square_avg', 'acc_delta']
-    """
-
-    _added = (("foreach", None), ("maximize", False), ("differentiable", False), ("capturable", False))
-    _zeros = ("square_avg", "acc_delta")
-
-    def __init__(
-        self, params: Iterable[Any], lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
-        weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
-        maximize: bool = False, differentiable: bool = False,
-    ) -> None:  # fmt: skip
-        options = checked(
-            lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable,
-            foreach=foreach, differentiable=differentiable,
-        )  # fmt: skip
-        super().__init__(params, options)
-
-    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
-        lists = columns(states, "square_avg", "acc_delta", "step")
-        adadelta(params, grads, *lists, **chosen(group, "lr", "rho", "eps", "weight_decay", "maximize"))
 
 
 def adadelta(
@@ -63,3 +32,27 @@ def adadelta(
         move = (kept(past) + eps).sqrt() / (kept(square) + eps).sqrt() * grad
         past.mul_(rho).add_(move * move, alpha=1 - rho)
         param.sub_(move * lr)
+
+
+class Adadelta(Ruled):
+    """p -= lr * d, where d = g * sqrt(mean of d**2 + eps) / sqrt(mean of g**2 + eps).
+
+    >>> import weft
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> x.grad = weft.tensor([1.0, -4.0])
+    >>> optimizer = weft.optim.Adadelta([x])
+    >>> optimizer.step()
+    >>> list(optimizer.state[x])
+    ['step', 'square_avg', 'acc_delta']
+    """
+
+    _zeros = ("square_avg", "acc_delta")
+    _form = staticmethod(adadelta)
+    _lists = ("square_avg", "acc_delta", "step")
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
+        weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
+        maximize: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        self._set_up(locals())

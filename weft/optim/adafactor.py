@@ -9,74 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from weft.core.dtypes import finfo
 from weft.optim.optimizer import overflowed, to_number
-from weft.optim.rules import Options, Ruled, check_rate, chosen, zeros
+from weft.optim.rules import Check, Options, Ruled, at_least, refusing, zeros
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
 __all__ = ["Adafactor", "adafactor"]
-
-
-class Adafactor(Ruled):
-    """Adaptive steps at the memory of a row and a column per matrix.
-
-    >>> import weft
-    >>> x = weft.ones(2, 3, requires_grad=True)
-    >>> x.grad = weft.ones(2, 3)
-    >>> optimizer = weft.optim.Adafactor([x])
-    >>> optimizer.step()
-    >>> {name: tuple(value.shape) for name, value in optimizer.state[x].items()}
-    {'step': (), 'row_var': (2, 1), 'col_var': (1, 3)}
-    """
-
-    _added = (("foreach", None),)
-
-    def __init__(
-        self, params: Iterable[Any], lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
-        eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
-        foreach: bool | None = None, maximize: bool = False,
-    ) -> None:  # fmt: skip
-        check_rate(lr)
-        if not to_number(lr) >= 0.0:
-            raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
-        if not beta2_decay <= 0.0:
-            raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
-        if eps[0] is not None and not eps[0] >= 0.0:
-            raise ValueError(f"epsilon1 should be >= 0 but is: {eps[0]}")
-        if not eps[1] >= 0.0:
-            raise ValueError(f"epsilon2 should be >= 0 but is: {eps[1]}")
-        if not d >= 1.0:
-            raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
-        if not weight_decay >= 0.0:
-            raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
-        options = {
-            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay,
-            "foreach": foreach, "maximize": maximize,
-        }  # fmt: skip
-        super().__init__(params, options)
-
-    def _init_state(self, param: Any, state: Options, group: Options) -> None:
-        super()._init_state(param, state, group)
-        if param.dim() > 1:
-            *others, rows, columns = param.shape
-            state["row_var"] = param.new_zeros((*others, rows, 1))
-            state["col_var"] = param.new_zeros((*others, 1, columns))
-        else:
-            state["variance"] = zeros(param)
-
-    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
-        eps1, eps2 = group["eps"]
-        names = ("row_var", "col_var", "variance", "step")
-        rows, columns, variances, steps = [[state.get(name) for state in states] for name in names]
-        options = chosen(group, "d", "lr", "beta2_decay", "weight_decay", "maximize")
-        adafactor(
-            params, grads, rows, columns, variances, steps, eps1=eps1, eps2=eps2,
-            grad_scale=getattr(self, "grad_scale", None), found_inf=getattr(self, "found_inf", None),
-            **options,
-        )  # fmt: skip
 
 
 def adafactor(
@@ -119,3 +60,52 @@ def adafactor(
 def _move(mean: Any, end: Any, weight: Any) -> None:
     """Moves a running mean towards `end` by this part of the way."""
     mean.lerp_(end, weight.to(mean.dtype))
+
+
+def _check_eps(eps: Any, options: Options) -> None:
+    if eps[0] is not None:
+        at_least("epsilon1")(eps[0], options)
+    at_least("epsilon2")(eps[1], options)
+
+
+class Adafactor(Ruled):
+    """Adaptive steps at the memory of a row and a column per matrix.
+
+    >>> import weft
+    >>> x = weft.ones(2, 3, requires_grad=True)
+    >>> x.grad = weft.ones(2, 3)
+    >>> optimizer = weft.optim.Adafactor([x])
+    >>> optimizer.step()
+    >>> {name: tuple(value.shape) for name, value in optimizer.state[x].items()}
+    {'step': (), 'row_var': (2, 1), 'col_var': (1, 3)}
+    """
+
+    _form = staticmethod(adafactor)
+    _lists = ("row_var", "col_var", "variance", "step")
+    _checks: ClassVar[dict[str, Check]] = {
+        "lr": at_least("Learning rate"),
+        "beta2_decay": refusing("beta2_decay should be <= 0 but is: {}", lambda number: bool(number <= 0.0)),
+        "eps": _check_eps,
+        "d": at_least("Clipping threshold d", 1),
+        "weight_decay": at_least("weight_decay"),
+    }
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
+        foreach: bool | None = None, maximize: bool = False,
+    ) -> None:  # fmt: skip
+        self._set_up(locals())
+
+    def _init_state(self, param: Any, state: Options, group: Options) -> None:
+        super()._init_state(param, state, group)
+        if param.dim() > 1:
+            *others, rows, columns = param.shape
+            state["row_var"] = param.new_zeros((*others, rows, 1))
+            state["col_var"] = param.new_zeros((*others, 1, columns))
+        else:
+            state["variance"] = zeros(param)
+
+    def _run_form(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
+        absent = dict.fromkeys(self._lists)
+        super()._run_form(group, params, grads, [absent | state for state in states])

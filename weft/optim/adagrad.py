@@ -11,63 +11,12 @@ from typing import Any
 
 from weft.core.types import preserve_format
 from weft.ops.record import ops
-from weft.optim.optimizer import check_fused, overflowed
-from weft.optim.rules import Options, Ruled, checked, chosen, columns, followed, kept, rate_of, real_views
+from weft.optim.optimizer import overflowed
+from weft.optim.rules import Options, Ruled, followed, kept, rate_of, real_views
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
 __all__ = ["Adagrad", "adagrad"]
-
-
-class Adagrad(Ruled):
-    """p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(sum of g**2) + eps).
-
-    >>> import weft
-    >>> x = weft.ones(2, requires_grad=True)
-    >>> x.grad = weft.tensor([1.0, -4.0])
-    >>> weft.optim.Adagrad([x], lr=0.5).step()
-    >>> x.tolist()
-    [0.5, 1.5]
-    """
-
-    _added = (("foreach", None), ("maximize", False), ("differentiable", False), ("fused", None))
-
-    def __init__(
-        self, params: Iterable[Any], lr: float | Tensor = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
-        initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
-        maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
-    ) -> None:  # fmt: skip
-        options = checked(
-            lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay,
-            initial_accumulator_value=initial_accumulator_value, foreach=foreach, maximize=maximize,
-            differentiable=differentiable, fused=fused,
-        )  # fmt: skip
-        super().__init__(params, options)
-        check_fused(self, fused, foreach, differentiable)
-        for group in self.param_groups:
-            for param in group["params"]:
-                self._init_state(param, self.state[param], group)
-
-    def share_memory(self) -> None:
-        """Moves the sums to memory that processes share."""
-        for group in self.param_groups:
-            for param in group["params"]:
-                self.state[param]["sum"].share_memory_()
-
-    def _init_state(self, param: Any, state: Options, group: Options) -> None:
-        super()._init_state(param, state, group)
-        start = group["initial_accumulator_value"]
-        value = complex(start, start) if param.is_complex() else start
-        state["sum"] = ops.full_like(param, value, memory_format=preserve_format)
-
-    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
-        options = chosen(group, "fused", "lr", "weight_decay", "lr_decay", "eps", "maximize")
-        sums, steps = columns(states, "sum", "step")
-        adagrad(
-            params, grads, sums, steps,
-            grad_scale=getattr(self, "grad_scale", None), found_inf=getattr(self, "found_inf", None),
-            **options,
-        )  # fmt: skip
 
 
 def adagrad(
@@ -86,3 +35,40 @@ def adagrad(
         grad = followed(param, grad, weight_decay, maximize)
         total.add_(grad * grad)
         param.sub_(grad / (kept(total).sqrt() + eps) * (lr / (1 + (count - 1) * lr_decay)))
+
+
+class Adagrad(Ruled):
+    """p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(sum of g**2) + eps).
+
+    >>> import weft
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> x.grad = weft.tensor([1.0, -4.0])
+    >>> weft.optim.Adagrad([x], lr=0.5).step()
+    >>> x.tolist()
+    [0.5, 1.5]
+    """
+
+    _form = staticmethod(adagrad)
+    _lists = ("sum", "step")
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
+        initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
+        maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
+        self._set_up(locals())
+        for group in self.param_groups:
+            for param in group["params"]:
+                self._init_state(param, self.state[param], group)
+
+    def share_memory(self) -> None:
+        """Moves the sums to memory that processes share."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                self.state[param]["sum"].share_memory_()
+
+    def _init_state(self, param: Any, state: Options, group: Options) -> None:
+        super()._init_state(param, state, group)
+        start = group["initial_accumulator_value"]
+        value = complex(start, start) if param.is_complex() else start
+        state["sum"] = ops.full_like(param, value, memory_format=preserve_format)

@@ -10,19 +10,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from weft.core.seams import seams
-from weft.optim.optimizer import check_fused, check_one_element, overflowed, to_number, to_scalar
-from weft.optim.rules import Options, Ruled, check_rate, checked, chosen, columns, followed, real_views, zeros
+from weft.optim.optimizer import check_one_element, overflowed, to_number, to_scalar
+from weft.optim.rules import CHECKS, Check, Options, Ruled, followed, real_views
 from weft.optim.verbs import Row, advance, check_steps, update, way
 from weft.tensor.base import Tensor
 
 __all__ = ["Adam", "adam"]
 
 
-def _check_betas(betas: tuple[Any, Any], foreach: Any, capturable: bool) -> None:
+def _check_rate(lr: Any, options: Options) -> None:
+    if isinstance(lr, Tensor) and options["foreach"] and not options["capturable"]:
+        raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+    CHECKS["lr"](lr, options)
+
+
+def _check_betas(betas: tuple[Any, Any], options: Options) -> None:
     for index, beta in enumerate(betas):
         check_one_element(f"betas[{index}]", beta)
         if not 0.0 <= to_number(beta) < 1.0:
@@ -30,56 +35,9 @@ def _check_betas(betas: tuple[Any, Any], foreach: Any, capturable: bool) -> None
     tensors = [isinstance(beta, Tensor) for beta in betas]
     if tensors[0] != tensors[1] or not all(isinstance(beta, (float, Tensor)) for beta in betas):
         raise ValueError("betas must be either both floats or both Tensors")
-    if tensors[0] and foreach and not capturable:
+    if tensors[0] and options["foreach"] and not options["capturable"]:
         raise ValueError("betas[0] as a Tensor is not supported for capturable=False and foreach=True")
-
-
-class Adam(Ruled):
-    """p -= lr * m / (sqrt(v) + eps), m and v being unbiased running means of gradient and squared
-    gradient."""
-
-    _added = (
-        ("amsgrad", False), ("maximize", False), ("foreach", None), ("capturable", False),
-        ("differentiable", False), ("decoupled_weight_decay", False), ("fused", None),
-    )  # fmt: skip
-    _zeros = ("exp_avg", "exp_avg_sq")
-
-    def __init__(
-        self, params: Iterable[Any], lr: float | Tensor = 1e-3,
-        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
-        maximize: bool = False, capturable: bool = False, differentiable: bool = False,
-        fused: bool | None = None, decoupled_weight_decay: bool = False,
-    ) -> None:  # fmt: skip
-        check_rate(lr, foreach, capturable)
-        options = checked(
-            {"betas": partial(_check_betas, foreach=foreach, capturable=capturable)},
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize,
-            foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused,
-            decoupled_weight_decay=decoupled_weight_decay,
-        )  # fmt: skip
-        options["betas"] = tuple(map(to_scalar, betas))
-        super().__init__(params, options)
-        check_fused(self, fused, foreach, differentiable)
-
-    def _init_state(self, param: Any, state: Options, group: Options) -> None:
-        super()._init_state(param, state, group)
-        if group["amsgrad"]:
-            state["max_exp_avg_sq"] = zeros(param)
-
-    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
-        beta1, beta2 = group["betas"]
-        means, squares, steps = columns(states, "exp_avg", "exp_avg_sq", "step")
-        largest = [state["max_exp_avg_sq"] for state in states] if group["amsgrad"] else []
-        options = chosen(
-            group, "foreach", "capturable", "differentiable", "fused", "decoupled_weight_decay", "amsgrad",
-            "lr", "weight_decay", "eps", "maximize",
-        )  # fmt: skip
-        adam(
-            params, grads, means, squares, largest, steps, beta1=beta1, beta2=beta2,
-            grad_scale=getattr(self, "grad_scale", None), found_inf=getattr(self, "found_inf", None),
-            **options,
-        )  # fmt: skip
+    options["betas"] = tuple(map(to_scalar, betas))
 
 
 def adam(
@@ -144,9 +102,7 @@ def _adapt_by_tensors(
     """As the rule above, with everything that depends on the step kept as tensors. What a gradient rule
     saved is not written to afterwards: hence the copies."""
     param, grad, mean, square, *rest = tensors
-    grad = followed(param, grad, 0 if decoupled else weight_decay, maximize)
-    if decoupled and (isinstance(weight_decay, Tensor) or weight_decay != 0):
-        param.mul_(1 - lr * weight_decay)
+    grad = followed(param, grad, weight_decay, maximize, lr if decoupled else None)
     weight = 1 - beta1
     mean.lerp_(grad, weight.to(mean.dtype) if isinstance(weight, Tensor) else weight)
     square.copy_(square * beta2 + grad * grad * (1 - beta2))
@@ -157,3 +113,23 @@ def _adapt_by_tensors(
         rest[0].copy_(rest[0].clone().maximum(square))
     denominator = (rest[0] if rest else square).sqrt() / correction + eps
     param.sub_((mean.clone() * size / denominator).to(param.dtype))
+
+
+class Adam(Ruled):
+    """p -= lr * m / (sqrt(v) + eps), m and v being unbiased running means of gradient and squared
+    gradient."""
+
+    _form = staticmethod(adam)
+    _lists = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step")
+    _zeros = ("exp_avg", "exp_avg_sq")
+    _zeros_with: ClassVar[dict[str, str]] = {"max_exp_avg_sq": "amsgrad"}
+    _checks: ClassVar[dict[str, Check]] = {"lr": _check_rate, "betas": _check_betas}
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
+        maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+        fused: bool | None = None, decoupled_weight_decay: bool = False,
+    ) -> None:  # fmt: skip
+        self._set_up(locals())

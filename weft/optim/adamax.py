@@ -9,43 +9,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.ops.record import ops
-from weft.optim.rules import Options, Ruled, checked, chosen, columns, followed, kept, rate_of, real_views
+from weft.optim.rules import Ruled, followed, kept, rate_of, real_views
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
 __all__ = ["Adamax", "adamax"]
-
-
-class Adamax(Ruled):
-    """p -= lr * m / u, m being the unbiased running mean of gradients and u = max(beta2 * u, |g| + eps).
-
-    >>> import weft
-    >>> x = weft.ones(2, requires_grad=True)
-    >>> x.grad = weft.tensor([1.0, -4.0])
-    >>> weft.optim.Adamax([x], lr=0.5).step()
-    >>> x.tolist()
-    [0.5, 1.5]
-    """
-
-    _added = (("foreach", None), ("maximize", False), ("differentiable", False), ("capturable", False))
-    _zeros = ("exp_avg", "exp_inf")
-
-    def __init__(
-        self, params: Iterable[Any], lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
-        differentiable: bool = False, capturable: bool = False,
-    ) -> None:  # fmt: skip
-        options = checked(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, foreach=foreach, maximize=maximize,
-            differentiable=differentiable, capturable=capturable,
-        )  # fmt: skip
-        super().__init__(params, options)
-
-    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
-        beta1, beta2 = group["betas"]
-        lists = columns(states, "exp_avg", "exp_inf", "step")
-        options = chosen(group, "eps", "lr", "weight_decay", "maximize")
-        adamax(params, grads, *lists, beta1=beta1, beta2=beta2, **options)
 
 
 def adamax(
@@ -63,3 +31,26 @@ def adamax(
         mean.lerp_(grad, 1 - beta1)
         largest.copy_(ops.maximum(largest * beta2, grad.abs() + eps))
         param.sub_(kept(mean) / kept(largest) * (lr / (1 - beta1**count)))
+
+
+class Adamax(Ruled):
+    """p -= lr * m / u, m being the unbiased running mean of gradients and u = max(beta2 * u, |g| + eps).
+
+    >>> import weft
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> x.grad = weft.tensor([1.0, -4.0])
+    >>> weft.optim.Adamax([x], lr=0.5).step()
+    >>> x.tolist()
+    [0.5, 1.5]
+    """
+
+    _zeros = ("exp_avg", "exp_inf")
+    _form = staticmethod(adamax)
+    _lists = ("exp_avg", "exp_inf", "step")
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
+        differentiable: bool = False, capturable: bool = False,
+    ) -> None:  # fmt: skip
+        self._set_up(locals())

@@ -21,10 +21,7 @@ class AdamW(Adam):
         foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(
-            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
-            capturable=capturable, differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
-        )  # fmt: skip
+        self._set_up({**locals(), "decoupled_weight_decay": True})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

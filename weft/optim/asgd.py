@@ -13,48 +13,11 @@ from weft.core.dtypes import float64
 from weft.core.seams import seams
 from weft.ops.record import ops
 from weft.optim.optimizer import new_step, to_number
-from weft.optim.rules import Options, Ruled, checked, chosen, columns, followed, real_views
+from weft.optim.rules import Options, Ruled, followed, real_views
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
 __all__ = ["ASGD", "asgd"]
-
-
-class ASGD(Ruled):
-    """p = (1 - lambd * eta) * p - eta * g, and ax += mu * (p - ax).
-
-    >>> import weft
-    >>> x = weft.ones(2, requires_grad=True)
-    >>> x.grad = weft.tensor([1.0, -4.0])
-    >>> optimizer = weft.optim.ASGD([x], lr=0.5, lambd=0)
-    >>> optimizer.step()
-    >>> x.tolist(), optimizer.state[x]["ax"].tolist()
-    ([0.5, 3.0], [0.5, 3.0])
-    """
-
-    _added = (("foreach", None), ("maximize", False), ("differentiable", False), ("capturable", False))
-    _scalars: ClassVar[dict[str, float]] = {"step": 0.0, "eta": 0.0, "mu": 1.0}
-    _zeros = ("ax",)
-
-    def __init__(
-        self, params: Iterable[Any], lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
-        t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
-        differentiable: bool = False, capturable: bool = False,
-    ) -> None:  # fmt: skip
-        options = checked(
-            lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, foreach=foreach,
-            maximize=maximize, differentiable=differentiable, capturable=capturable,
-        )  # fmt: skip
-        super().__init__(params, options)
-
-    def _init_state(self, param: Any, state: Options, group: Options) -> None:
-        super()._init_state(param, state, group)
-        state["eta"] = new_step(param, None, to_number(group["lr"]))
-
-    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
-        lists = columns(states, "ax", "mu", "eta", "step")
-        options = chosen(group, "maximize", "lambd", "lr", "t0", "alpha", "weight_decay")
-        asgd(params, grads, *lists, **options)
 
 
 def asgd(
@@ -84,3 +47,32 @@ def asgd(
             average.add_((param - average) * mu.item())
         mu.fill_(1 / max(1, count - t0))
         eta.fill_(lr / ((1 + lambd * lr * count) ** alpha))
+
+
+class ASGD(Ruled):
+    """p = (1 - lambd * eta) * p - eta * g, and ax += mu * (p - ax).
+
+    >>> import weft
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> x.grad = weft.tensor([1.0, -4.0])
+    >>> optimizer = weft.optim.ASGD([x], lr=0.5, lambd=0)
+    >>> optimizer.step()
+    >>> x.tolist(), optimizer.state[x]["ax"].tolist()
+    ([0.5, 3.0], [0.5, 3.0])
+    """
+
+    _scalars: ClassVar[dict[str, float]] = {"step": 0.0, "eta": 0.0, "mu": 1.0}
+    _zeros = ("ax",)
+    _form = staticmethod(asgd)
+    _lists = ("ax", "mu", "eta", "step")
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
+        t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
+        differentiable: bool = False, capturable: bool = False,
+    ) -> None:  # fmt: skip
+        self._set_up(locals())
+
+    def _init_state(self, param: Any, state: Options, group: Options) -> None:
+        super()._init_state(param, state, group)
+        state["eta"] = new_step(param, None, to_number(group["lr"]))

@@ -15,6 +15,11 @@ from weft.optim.optimizer import Optimizer
 from weft.optim.schedule import LRScheduler, Rate, check_optimizer, for_groups, set_option
 
 
+def check_strategy(anneal_strategy: Any) -> None:
+    if anneal_strategy not in ("cos", "linear"):
+        raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+
+
 class _Cycle(LRScheduler):
     """What the two share: a momentum that moves too."""
 
@@ -131,10 +136,7 @@ class OneCycleLR(_Cycle):
         self.total_steps = _count_steps(total_steps, epochs, steps_per_epoch)
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
-        if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(
-                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
-            )
+        check_strategy(anneal_strategy)
         self._anneal_func_type = anneal_strategy
         self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
         tops = for_groups("max_lr", optimizer, max_lr)

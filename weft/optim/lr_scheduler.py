@@ -65,8 +65,7 @@ class _ByFunctions(LRScheduler):
 class LambdaLR(_ByFunctions):
     """The initial rate times `lr_lambda(epoch)`."""
 
-    def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
+    def _rates(self) -> list[Rate]:
         return [
             base * function(self.last_epoch)
             for function, base in zip(self.lr_lambdas, self.base_lrs, strict=True)
@@ -81,8 +80,7 @@ class MultiplicativeLR(_ByFunctions):
             if not callable(function):
                 raise TypeError(f"lr_lambda should be a function, but got {type(function).__name__}")
 
-    def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
+    def _rates(self) -> list[Rate]:
         if self._is_initial:
             return self._unchanged()
         return [
@@ -100,8 +98,7 @@ class StepLR(LRScheduler):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
+    def _rates(self) -> list[Rate]:
         due = self.last_epoch != 0 and self.last_epoch % self.step_size == 0
         return self._times(self.gamma) if due else self._unchanged()
 
@@ -119,8 +116,7 @@ class MultiStepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
+    def _rates(self) -> list[Rate]:
         # Compared, not looked up: captured steps then know the epoch as a number that counts.
         epoch = self.last_epoch
         for milestone, times in self.milestones.items():
@@ -144,8 +140,7 @@ class ConstantLR(LRScheduler):
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
+    def _rates(self) -> list[Rate]:
         if self.last_epoch == 0:
             return self._times(self.factor)
         return self._times(1.0 / self.factor) if self.last_epoch == self.total_iters else self._unchanged()
@@ -171,8 +166,7 @@ class LinearLR(LRScheduler):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
+    def _rates(self) -> list[Rate]:
         if self.last_epoch == 0:
             return self._times(self.start_factor)
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -194,8 +188,7 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
+    def _rates(self) -> list[Rate]:
         return self._unchanged() if self._is_initial else self._times(self.gamma)
 
     def _get_closed_form_lr(self) -> list[Rate]:
@@ -211,8 +204,7 @@ class PolynomialLR(LRScheduler):
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
+    def _rates(self) -> list[Rate]:
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._unchanged()
         now = 1.0 - self.last_epoch / self.total_iters
@@ -231,8 +223,7 @@ class CosineAnnealingLR(LRScheduler):
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
+    def _rates(self) -> list[Rate]:
         if self._is_initial:
             return self._unchanged()
         if self._step_count == 1 and self.last_epoch > 0:
@@ -270,8 +261,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[Rate]:
-        self._warn_outside_step()
+    def _rates(self) -> list[Rate]:
         height = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 

@@ -15,48 +15,11 @@ from typing import Any
 from weft.core.dtypes import float64
 from weft.core.seams import seams
 from weft.ops.record import ops
-from weft.optim.rules import Options, Ruled, checked, chosen, columns, followed, kept, rate_of, real_views
+from weft.optim.rules import Ruled, followed, kept, rate_of, real_views
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
 __all__ = ["RAdam", "radam"]
-
-
-class RAdam(Ruled):
-    """Adam with rectified variance: plain momentum at first, then p -= lr * r * m / (sqrt(v) + eps).
-
-    >>> import weft
-    >>> x = weft.ones(2, requires_grad=True)
-    >>> x.grad = weft.tensor([1.0, -4.0])
-    >>> weft.optim.RAdam([x], lr=0.5).step()
-    >>> x.tolist()
-    [0.5, 3.0]
-    """
-
-    _added = (
-        ("foreach", None), ("maximize", False), ("differentiable", False), ("decoupled_weight_decay", False),
-        ("capturable", False),
-    )  # fmt: skip
-    _zeros = ("exp_avg", "exp_avg_sq")
-
-    def __init__(
-        self, params: Iterable[Any], lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0, decoupled_weight_decay: bool = False, *,
-        foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
-        differentiable: bool = False,
-    ) -> None:  # fmt: skip
-        options = checked(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize, foreach=foreach,
-            capturable=capturable, decoupled_weight_decay=decoupled_weight_decay,
-            differentiable=differentiable,
-        )  # fmt: skip
-        super().__init__(params, options)
-
-    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
-        beta1, beta2 = group["betas"]
-        lists = columns(states, "exp_avg", "exp_avg_sq", "step")
-        options = chosen(group, "decoupled_weight_decay", "maximize", "lr", "weight_decay", "eps")
-        radam(params, grads, *lists, beta1=beta1, beta2=beta2, **options)
 
 
 def radam(
@@ -68,13 +31,11 @@ def radam(
     """One step on lists of parameters, gradients, state and step counters."""
     check_steps(state_steps)
     lr = rate_of(lr)
-    shrinks = decoupled_weight_decay and weight_decay != 0
+    shrinking = lr if decoupled_weight_decay else None
     longest = 2 / (1 - beta2) - 1
     for tensors, count in zip(zip(params, grads, exp_avgs, exp_avg_sqs), advance(state_steps)):
         param, grad, mean, square = real_views(tensors)
-        grad = followed(param, grad, 0 if shrinks else weight_decay, maximize)
-        if shrinks:
-            param.mul_(1 - lr * weight_decay)
+        grad = followed(param, grad, weight_decay, maximize, shrinking)
         mean.lerp_(grad, 1 - beta1)
         square.mul_(beta2).add_(grad * grad, alpha=1 - beta2)
         seen = 1 - beta2**count
@@ -94,3 +55,27 @@ def radam(
 def _trust(length: Any, longest: float) -> Any:
     """The square of the rectification: how much of the longest mean's variance this length has."""
     return (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+
+
+class RAdam(Ruled):
+    """Adam with rectified variance: plain momentum at first, then p -= lr * r * m / (sqrt(v) + eps).
+
+    >>> import weft
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> x.grad = weft.tensor([1.0, -4.0])
+    >>> weft.optim.RAdam([x], lr=0.5).step()
+    >>> x.tolist()
+    [0.5, 3.0]
+    """
+
+    _zeros = ("exp_avg", "exp_avg_sq")
+    _form = staticmethod(radam)
+    _lists = ("exp_avg", "exp_avg_sq", "step")
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 0, decoupled_weight_decay: bool = False, *,
+        foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        self._set_up(locals())

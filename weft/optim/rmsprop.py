@@ -7,64 +7,14 @@ Takes parameters with gradients; writes to parameters and to the state `step`, `
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from weft.optim.optimizer import to_number, to_scalar
-from weft.optim.rules import (
-    Options,
-    Ruled,
-    checked,
-    chosen,
-    columns,
-    followed,
-    not_negative,
-    real_views,
-    zeros,
-)
+from weft.optim.rules import Check, Options, Ruled, followed, real_views, refusing
 from weft.optim.verbs import Row, check_steps, count_up, update, way
 from weft.tensor.base import Tensor
 
 __all__ = ["RMSprop", "rmsprop"]
-
-
-class RMSprop(Ruled):
-    """p -= lr * g / (sqrt(v) + eps), v being a running mean of g**2 (less the square of that of g, if
-    centred)."""
-
-    _added = (
-        ("momentum", 0), ("centered", False), ("foreach", None), ("maximize", False),
-        ("differentiable", False), ("capturable", False),
-    )  # fmt: skip
-    _zeros = ("square_avg",)
-
-    def __init__(
-        self, params: Iterable[Any], lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
-        weight_decay: float = 0, momentum: float = 0, centered: bool = False, capturable: bool = False,
-        foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
-    ) -> None:  # fmt: skip
-        options = checked(
-            {"alpha": not_negative("alpha value")},
-            lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered, weight_decay=weight_decay,
-            capturable=capturable, foreach=foreach, maximize=maximize, differentiable=differentiable,
-        )  # fmt: skip
-        super().__init__(params, options)
-
-    def _init_state(self, param: Any, state: Options, group: Options) -> None:
-        super()._init_state(param, state, group)
-        if group["momentum"] > 0:
-            state["momentum_buffer"] = zeros(param)
-        if group["centered"]:
-            state["grad_avg"] = zeros(param)
-
-    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
-        squares, steps = columns(states, "square_avg", "step")
-        means = [state["grad_avg"] for state in states] if group["centered"] else []
-        buffers = [state["momentum_buffer"] for state in states] if group["momentum"] > 0 else []
-        options = chosen(
-            group, "foreach", "maximize", "differentiable", "capturable", "lr", "alpha", "eps",
-            "weight_decay", "momentum", "centered",
-        )  # fmt: skip
-        rmsprop(params, grads, squares, means, buffers, steps, **options)
 
 
 def rmsprop(
@@ -139,3 +89,22 @@ def _differentiable(
         buffer.mul_(momentum).add_(direction)
         direction = buffer.clone()
     param.sub_(direction * lr)
+
+
+class RMSprop(Ruled):
+    """p -= lr * g / (sqrt(v) + eps), v being a running mean of g**2 (less the square of that of g, if
+    centred)."""
+
+    _zeros = ("square_avg",)
+    _form = staticmethod(rmsprop)
+    _lists = ("square_avg", "grad_avg", "momentum_buffer", "step")
+    _zeros_with: ClassVar[dict[str, str]] = {"momentum_buffer": "momentum", "grad_avg": "centered"}
+    _checks: ClassVar[dict[str, Check]] = {"alpha": refusing("Invalid alpha value: {}")}
+    _late: ClassVar[Options] = {"momentum": 0, "centered": False}
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
+        weight_decay: float = 0, momentum: float = 0, centered: bool = False, capturable: bool = False,
+        foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        self._set_up(locals())

@@ -1,14 +1,17 @@
 """What optimizers share that follow a rule: options and their checks, state, one call of the rule per group.
 
-Takes an optimizer class that names its state (`_scalars`, `_zeros`) and hands a group's lists and options to
-its functional form (`_update`); gives `step`, and the loading of old state dicts. One idea: a functional form
-makes new tensors for what it computes and writes only to parameters and state, so that one text serves eager
-steps, captured ones and those that gradients flow through.
+Takes an optimizer class whose constructor's parameters are its options, which names its state (`_scalars`,
+`_zeros`) and the functional form of its rule (`_form`); gives the rest of the constructor (`_set_up`),
+`step`, and the loading of old state dicts. One idea: what the form takes by an option's name it is given, so
+that signatures are the only list of options there is. A form makes new tensors for what it computes and
+writes only to parameters and state, so that one text serves eager steps, captured ones and those that
+gradients flow through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from weft.core.modes import grad_enabled
@@ -17,6 +20,7 @@ from weft.core.types import preserve_format
 from weft.ops.record import ops
 from weft.optim.optimizer import (
     Optimizer,
+    check_fused,
     check_one_element,
     evaluate,
     new_step,
@@ -27,64 +31,71 @@ from weft.optim.optimizer import (
 from weft.tensor.base import Tensor
 
 Options = dict[str, Any]
+Check = Callable[[Any, Options], None]
 
 
 # -- options -------------------------------------------------------------------------------------------------
-def not_negative(label: str) -> Callable[[Any], None]:
-    """A check that refuses what is below zero."""
+def refusing(text: str, fits: Callable[[Any], bool] = lambda number: bool(number >= 0.0)) -> Check:
+    """A check that raises ValueError with this text, in which `{}` is the value, where a number does not
+    fit."""
 
-    def check(value: Any) -> None:
-        if not to_number(value) >= 0.0:
-            raise ValueError(f"Invalid {label}: {value}")
+    def check(value: Any, _options: Options) -> None:
+        if not fits(to_number(value)):
+            raise ValueError(text.format(value))
 
     return check
 
 
-def _check_rho(rho: Any) -> None:
-    if not 0.0 <= to_number(rho) <= 1.0:
-        raise ValueError(f"Invalid rho value: {rho}")
+def at_least(label: str, low: float = 0) -> Check:
+    """A check that refuses less than this, in the words of newer optimizers."""
+    return refusing(f"{label} should be >= {low:g} but is: {{}}", lambda number: bool(number >= low))
 
 
-def _check_betas(betas: Iterable[Any]) -> None:
+def _check_betas(betas: Any, _options: Options) -> None:
     for index, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
 
 
-def _check_etas(etas: Any) -> None:
+def _check_etas(etas: Any, _options: Options) -> None:
     if not 0.0 < etas[0] < 1.0 < etas[1]:
         raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
 
 
-CHECKS: dict[str, Callable[[Any], None]] = {
-    "lr": not_negative("learning rate"),
-    "lr_decay": not_negative("lr_decay value"),
-    "rho": _check_rho,
-    "eps": not_negative("epsilon value"),
+CHECKS: dict[str, Check] = {
+    "lr": refusing("Invalid learning rate: {}"),
+    "lr_decay": refusing("Invalid lr_decay value: {}"),
+    "rho": refusing("Invalid rho value: {}", lambda rho: 0.0 <= rho <= 1.0),
+    "eps": refusing("Invalid epsilon value: {}"),
     "etas": _check_etas,
     "betas": _check_betas,
-    "momentum": not_negative("momentum value"),
-    "weight_decay": not_negative("weight_decay value"),
-    "momentum_decay": not_negative("momentum_decay value"),
-    "initial_accumulator_value": not_negative("initial_accumulator_value value"),
+    "momentum": refusing("Invalid momentum value: {}"),
+    "weight_decay": refusing("Invalid weight_decay value: {}"),
+    "momentum_decay": refusing("Invalid momentum_decay value: {}"),
+    "initial_accumulator_value": refusing("Invalid initial_accumulator_value value: {}"),
 }
 """What is refused of an option, in the order in which options are looked at."""
+PARTS = {
+    "betas": ("beta1", "beta2"),
+    "eps": ("eps1", "eps2"),
+    "etas": ("etaminus", "etaplus"),
+    "step_sizes": ("step_size_min", "step_size_max"),
+}
+"""Options of two values, and what the forms call these that take them one by one."""
+LATE: Options = {
+    "amsgrad": False, "foreach": None, "maximize": False, "capturable": False, "differentiable": False,
+    "fused": None, "decoupled_weight_decay": False,
+}  # fmt: skip
+"""Options that old state dicts do not have, with what stands for them."""
 
 
-def checked(own: dict[str, Callable[[Any], None]] | None = None, /, **options: Any) -> Options:
-    """The options of an optimizer, all that `CHECKS`, or its own checks, know of them being fit."""
-    check_rate(options["lr"])
-    for name, check in (CHECKS | (own or {})).items():
+def checked(options: Options, own: dict[str, Check]) -> Options:
+    """The options, all that `CHECKS`, or an optimizer's own checks, know of them being fit."""
+    check_one_element("lr", options["lr"])
+    for name, check in (CHECKS | own).items():
         if name in options:
-            check(options[name])
+            check(options[name], options)
     return options
-
-
-def check_rate(lr: Any, foreach: Any = None, capturable: bool = True) -> None:
-    """Refuses tensors of several elements, and tensors at all where lists are to be updated at once."""
-    if isinstance(lr, Tensor) and foreach and not capturable:
-        raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
-    check_one_element("lr", lr)
 
 
 def rate_of(lr: Any) -> Any:
@@ -95,12 +106,16 @@ def rate_of(lr: Any) -> Any:
     return to_number(lr)
 
 
-def followed(param: Any, grad: Any, weight_decay: Any, maximize: bool) -> Any:
-    """The gradient that a rule follows: towards the maximum, and with decay of the parameter in it."""
+def followed(param: Any, grad: Any, weight_decay: Any, maximize: bool, lr: Any = None) -> Any:
+    """The gradient that a rule follows: towards the maximum, and with decay of the parameter in it. Where a
+    rate is given, decay is decoupled: the parameter itself shrinks."""
     if maximize:
         grad = grad.neg()
     if isinstance(weight_decay, Tensor) or weight_decay != 0:
-        grad = grad + (param.clone() if grad_enabled() else param) * weight_decay
+        if lr is not None:
+            param.mul_(1 - lr * weight_decay)
+        else:
+            grad = grad + kept(param) * weight_decay
     return grad
 
 
@@ -122,20 +137,54 @@ def zeros(param: Any) -> Any:
 
 
 class Ruled(Optimizer):
-    """An optimizer whose `_update` does a step on lists of parameters, gradients and states."""
+    """An optimizer whose `_form` does a step on lists of parameters, gradients and entries of the state."""
 
-    _added: tuple[tuple[str, Any], ...] = ()
-    """Options that old state dicts do not have, with what stands for them."""
+    _form: ClassVar[Callable[..., None]]
+    """The functional form; after parameters and gradients it takes a list for each of `_lists`."""
+    _lists: tuple[str, ...] = ()
+    """Entries of the state, in the order in which the form takes them."""
+    _checks: ClassVar[dict[str, Check]] = {}
+    """Checks of options beside, or in place of, those in `CHECKS`."""
+    _late: ClassVar[Options] = {}
+    """The same beside, or in place of, those in `LATE`."""
     _scalars: ClassVar[dict[str, float]] = {"step": 0.0}
     """Entries of the state that are counters and the like, and how they begin; numbers in old state dicts."""
     _zeros: tuple[str, ...] = ()
     """Entries of the state that have the parameter's shape, and begin as zeros."""
+    _zeros_with: ClassVar[dict[str, str]] = {}
+    """The same that are there only with an option, by its name; without it their list is empty."""
+    _options: tuple[str, ...] = ()
+    """The names of all options: what the constructor takes beside parameters."""
+    _taken: tuple[str, ...] = ()
+    """Those of them that the form takes whole."""
+    _parts: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Those that it takes apart; see `PARTS`."""
+    _scaled: bool = False
+    """Whether the form takes what `GradScaler` says; see `overflowed`."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "_form" in cls.__dict__:
+            cls._options = tuple(inspect.signature(cls).parameters)[1:]
+            takes = tuple(inspect.signature(cls._form).parameters)[2 + len(cls._lists) :]
+            cls._taken = tuple(name for name in cls._options if name in takes)
+            cls._parts = tuple(
+                (name, parts) for name, parts in PARTS.items() if name in cls._options and parts[0] in takes
+            )
+            cls._scaled = "grad_scale" in takes
+
+    def _set_up(self, given: Options) -> None:
+        """The rest of a constructor, which took these arguments."""
+        options = {name: given[name] for name in self._options}
+        super().__init__(given["params"], checked(options, self._checks))
+        check_fused(self, options.get("fused"), options.get("foreach"), options.get("differentiable", False))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        late = {name: value for name, value in (LATE | self._late).items() if name in self._options}
         for group in self.param_groups:
-            for name, default in self._added:
-                group.setdefault(name, default)
+            for name, value in late.items():
+                group.setdefault(name, value)
             for param in group["params"]:
                 known = self.state.get(param) or {}
                 for name in self._scalars if known else ():
@@ -147,9 +196,22 @@ class Ruled(Optimizer):
             state[name] = new_step(param, group.get("fused"), start)
         for name in self._zeros:
             state[name] = zeros(param)
+        for name, option in self._zeros_with.items():
+            if group[option]:
+                state[name] = zeros(param)
 
-    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
-        raise NotImplementedError
+    def _given(self, group: Options) -> Options:
+        """What the form takes by name, of a group's options."""
+        options = {}
+        for name in self._taken:
+            options[name] = group[name]
+        for name, parts in self._parts:
+            for part, value in zip(parts, group[name]):
+                options[part] = value
+        if self._scaled:
+            options["grad_scale"] = getattr(self, "grad_scale", None)
+            options["found_inf"] = getattr(self, "found_inf", None)
+        return options
 
     @without_recording
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -158,34 +220,29 @@ class Ruled(Optimizer):
         for group in self.param_groups:
             params: list[Any] = []
             grads: list[Any] = []
-            states: list[Options] = []
             for param in group["params"]:
                 grad = param.grad
-                if grad is None:
-                    continue
-                state = self.state[param]
-                if not state:
-                    seams.making_state(self)
-                    self._init_state(param, state, group)
-                params.append(param)
-                grads.append(grad)
-                states.append(state)
+                if grad is not None:
+                    params.append(param)
+                    grads.append(grad)
             if params:
-                self._update(group, params, grads, states)
+                self._update(group, params, grads)
         return loss
 
+    def _update(self, group: Options, params: list[Any], grads: list[Any]) -> None:
+        """One step of those parameters of a group that have a gradient."""
+        states: list[Options] = []
+        for param in params:
+            state = self.state[param]
+            if not state:
+                seams.making_state(self)
+                self._init_state(param, state, group)
+            states.append(state)
+        self._run_form(group, params, grads, states)
 
-def columns(states: list[Options], *names: str) -> Any:
-    """Entries of the states, as one list for each name."""
-    lists = []
-    for name in names:
-        lists.append([state[name] for state in states])
-    return lists
-
-
-def chosen(group: Options, *names: str) -> Options:
-    """The options of these names."""
-    options = {}
-    for name in names:
-        options[name] = group[name]
-    return options
+    def _run_form(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
+        lists = []
+        for name in self._lists:
+            there = name not in self._zeros_with or group[self._zeros_with[name]]
+            lists.append([state[name] for state in states] if there else [])
+        type(self)._form(params, grads, *lists, **self._given(group))

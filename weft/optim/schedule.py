@@ -132,7 +132,9 @@ class LRScheduler:
         return self._last_lr
 
     def get_lr(self) -> list[Rate]:
-        raise NotImplementedError
+        rates = self._rates()
+        self._warn_outside_step()
+        return rates
 
     def step(self, epoch: int | None = None) -> None:
         """Sets the next rates."""
@@ -187,6 +189,10 @@ class LRScheduler:
             self._get_lr_called_within_step = False
 
     # -- for subclasses --------------------------------------------------------------------------------------
+    def _rates(self) -> list[Rate]:
+        """What our own schedules give in place of `get_lr`, which warns of those who ask outside of steps."""
+        raise NotImplementedError
+
     def _warn_outside_step(self) -> None:
         if not self._get_lr_called_within_step:
             warnings.warn(

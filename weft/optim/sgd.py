@@ -6,98 +6,29 @@ is one function over `weft.optim.verbs`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from weft.core.modes import grad_enabled
 from weft.core.seams import seams
 from weft.core.types import preserve_format
 from weft.ops.record import ops
-from weft.optim.optimizer import (
-    check_fused,
-    check_one_element,
-    evaluate,
-    overflowed,
-    to_number,
-    to_scalar,
-    without_recording,
-)
-from weft.optim.rules import Options, Ruled, chosen, followed
+from weft.optim.optimizer import overflowed, to_number, to_scalar
+from weft.optim.rules import Check, Options, Ruled, followed, refusing
 from weft.optim.verbs import Row, update
 from weft.tensor.base import Tensor
 
 __all__ = ["SGD", "sgd"]
 
 
-class SGD(Ruled):
-    """p -= lr * b, where b = momentum * b + (1 - dampening) * (gradient + weight_decay * p)."""
+def _refuse_below_zero(label: str) -> Check:
+    """Unlike the checks of other optimizers, this one lets NaN pass."""
+    return refusing(f"Invalid {label}: {{}}", lambda number: not number < 0.0)
 
-    _added = (
-        ("nesterov", False), ("maximize", False), ("foreach", None), ("differentiable", False),
-        ("fused", False),
-    )  # fmt: skip
-    _scalars: ClassVar[dict[str, float]] = {}
 
-    def __init__(
-        self, params: Iterable[Any], lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
-        weight_decay: float | Tensor = 0, nesterov: bool = False, *, maximize: bool = False,
-        foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
-    ) -> None:  # fmt: skip
-        check_one_element("lr", lr)
-        labels = ("learning rate", "momentum value", "weight_decay value")
-        for label, value in zip(labels, (lr, momentum, weight_decay)):
-            if to_number(value) < 0.0:
-                raise ValueError(f"Invalid {label}: {value}")
-        if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        options = {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov, "maximize": maximize, "foreach": foreach, "differentiable": differentiable,
-            "fused": fused,
-        }  # fmt: skip
-        super().__init__(params, options)
-        check_fused(self, fused, foreach, differentiable)
-
-    def _init_states(self, params: list[Any], group: Options) -> None:
-        """Makes buffers for a captured step, so that the first one is no special case."""
-        for param in params if self._keeps_state(group) else ():
-            if self.state[param].get("momentum_buffer") is None:
-                seams.making_state(self)
-                self._init_state(param, self.state[param], group)
-
-    def _keeps_state(self, group: Options) -> bool:
-        return bool(group["momentum"]) and not group["dampening"] and not group["differentiable"]
-
-    def _init_state(self, param: Any, state: Options, group: Options) -> None:
-        """A buffer from which `_descend` gives what `_start` gives: -0.0 adds nothing to any number."""
-        state["momentum_buffer"] = ops.full_like(param, -0.0, memory_format=preserve_format)
-
-    @without_recording
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One update; gives the loss of the closure, if there is one."""
-        loss = evaluate(closure)
-        for group in self.param_groups:
-            params = [param for param in group["params"] if param.grad is not None]
-            if not params:
-                continue
-            state = self.state
-            moves = group["momentum"] != 0
-            if moves and seams.is_compiling():
-                self._init_states(params, group)
-            buffers = [state[param].get("momentum_buffer") for param in params] if moves else []
-            options = chosen(
-                group, "foreach", "fused", "weight_decay", "momentum", "lr", "dampening", "nesterov",
-                "maximize",
-            )  # fmt: skip
-            sgd(
-                params, [param.grad for param in params], buffers,
-                grad_scale=getattr(self, "grad_scale", None), found_inf=getattr(self, "found_inf", None),
-                **options,
-            )  # fmt: skip
-            if moves:
-                for param, buffer in zip(params, buffers):
-                    state[param]["momentum_buffer"] = buffer
-        return loss
+def _check_nesterov(nesterov: bool, options: Options) -> None:
+    if nesterov and (options["momentum"] <= 0 or options["dampening"] != 0):
+        raise ValueError("Nesterov momentum requires a momentum and zero dampening")
 
 
 def sgd(
@@ -181,3 +112,50 @@ def _differentiable(
             param.addcmul_(grad.clone(), lr, value=-1)
         else:
             param.add_(grad, alpha=-lr)
+
+
+class SGD(Ruled):
+    """p -= lr * b, where b = momentum * b + (1 - dampening) * (gradient + weight_decay * p)."""
+
+    _form = staticmethod(sgd)
+    _lists = ("momentum_buffer",)
+    _scalars: ClassVar[dict[str, float]] = {}
+    _checks: ClassVar[dict[str, Check]] = {
+        "lr": _refuse_below_zero("learning rate"),
+        "momentum": _refuse_below_zero("momentum value"),
+        "weight_decay": _refuse_below_zero("weight_decay value"),
+        "nesterov": _check_nesterov,
+    }
+    _late: ClassVar[Options] = {"nesterov": False, "fused": False}
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
+        weight_decay: float | Tensor = 0, nesterov: bool = False, *, maximize: bool = False,
+        foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
+        self._set_up(locals())
+
+    def _init_states(self, params: list[Any], group: Options) -> None:
+        """Makes buffers for a captured step, so that the first one is no special case."""
+        for param in params if self._keeps_state(group) else ():
+            if self.state[param].get("momentum_buffer") is None:
+                seams.making_state(self)
+                self._init_state(param, self.state[param], group)
+
+    def _keeps_state(self, group: Options) -> bool:
+        return bool(group["momentum"]) and not group["dampening"] and not group["differentiable"]
+
+    def _init_state(self, param: Any, state: Options, group: Options) -> None:
+        """A buffer from which `_descend` gives what `_start` gives: -0.0 adds nothing to any number."""
+        state["momentum_buffer"] = ops.full_like(param, -0.0, memory_format=preserve_format)
+
+    def _update(self, group: Options, params: list[Any], grads: list[Any]) -> None:
+        state = self.state
+        moves = group["momentum"] != 0
+        if moves and seams.is_compiling():
+            self._init_states(params, group)
+        buffers = [state[param].get("momentum_buffer") for param in params] if moves else []
+        sgd(params, grads, buffers, **self._given(group))
+        if moves:
+            for param, buffer in zip(params, buffers):
+                state[param]["momentum_buffer"] = buffer

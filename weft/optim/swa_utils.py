@@ -19,6 +19,7 @@ from weft.core.seams import seams
 from weft.nn.modules.batchnorm import _BatchNorm
 from weft.nn.modules.module import Module
 from weft.ops.record import ops
+from weft.optim.cycles import check_strategy
 from weft.optim.lr_scheduler import LRScheduler
 from weft.optim.optimizer import Optimizer
 from weft.optim.schedule import for_groups
@@ -196,10 +197,7 @@ class SWALR(LRScheduler):
         rates = for_groups("swa_lr", optimizer, swa_lr)
         for rate, group in zip(rates, optimizer.param_groups):
             group["swa_lr"] = rate
-        if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(
-                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
-            )
+        check_strategy(anneal_strategy)
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
         self._strategy, self.anneal_epochs = anneal_strategy, anneal_epochs
@@ -209,8 +207,7 @@ class SWALR(LRScheduler):
         part = max(0.0, min(1.0, part))
         return (1 - math.cos(math.pi * part)) / 2 if self._strategy == "cos" else part
 
-    def get_lr(self) -> list[Any]:
-        self._warn_outside_step()
+    def _rates(self) -> list[Any]:
         # The rate is mixed from what it was before annealing and swa_lr; the former is had back by solving
         # for it, because others may have set rates meanwhile.
         step = self._step_count - 1
