@@ -36,14 +36,14 @@ from weft.trace.breaks import Break
 from weft.trace.fake import bare, is_tensor, of_arrays
 from weft.trace.host import Host
 from weft.trace.op_recorder import OpRecorder, bound_of
-from weft.trace.recorder import Call, Recorded
+from weft.trace.recorder import Call, Recorded, version
 from weft.trace.recorder_rules import Form
 
 
 class Root:
     """Memory of its own: the elements of a tensor that is no view."""
 
-    __slots__ = ("tensor", "node", "pending", "writes", "input", "places", "source")
+    __slots__ = ("tensor", "node", "pending", "writes", "input", "places", "source", "unversioned")
 
     def __init__(self, tensor: Any, node: Node | None, input: int | None = None) -> None:
         self.tensor, self.node, self.input = tensor, node, input
@@ -52,6 +52,8 @@ class Root:
         self.places: list[Place] = []
         self.source: Root | None = None
         """What this may alias, which is known only at run time."""
+        self.unversioned = False
+        """Whether it may be a tensor that had been written, which has counted that."""
 
     def loose(self) -> bool:
         """Whether this memory may alias other memory."""
@@ -323,6 +325,7 @@ class FunctionalRecorder(OpRecorder):
         ):
             root.source = parent.root
             parent.shared = True
+        root.unversioned = version(parent.tensor) != 0
         return result
 
     def record_detached(self, func: Callable[..., Any], tensor: object) -> Any:

@@ -224,6 +224,8 @@ class _Tracing:
             raise Break("unsupported", "a leaf that requires grad and is made inside")
         if root.source is not None:
             raise Break("unsupported", "an output that may or may not be a view")
+        if root.unversioned:
+            raise Break("unsupported", "an output that may or may not be a tensor that was written")
         base: Input | Value
         base = Value(self.value_of(root)) if root.input is None else Input(root.input)
         if all(step.moves for step in place.steps):

@@ -27,6 +27,28 @@ def arguments():
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "native"])
+@pytest.mark.parametrize("given", ["found", "found[0]", "found.add_(1)"])
+def test_versions_of_what_may_be_a_copy(backend, given):
+    """What `contiguous` gives counts the writes before it where it is the tensor itself, and only there."""
+    agree(f"""\
+import weft
+OPTIONS = {{'backend': {backend!r}}}
+def main(x, y):
+    both = weft.stack([y, x])
+    both.clamp_(-1, 1)
+    found = both.contiguous()
+    return {given}
+def after(result, *args):
+    pass
+def arguments():
+    yield ((weft.randn(4, 5), weft.randn(4, 5)), {{}})
+    yield ((weft.randn(8, 6)[::2, ::2], weft.randn(4, 3)), {{}})
+    yield ((weft.randn(3, 4).t(), weft.randn(4, 3)), {{}})
+    yield ((weft.randn(3, 8).t()[::2], weft.randn(3, 4).t()), {{}})
+""")
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
 @pytest.mark.parametrize("asked", ["args[:1]", "args[1:]", "args"])
 def test_freed_nodes_that_lead_elsewhere(backend, asked):
     """Two values share what a sweep inside has freed, and only one of them depends on the second argument: of
