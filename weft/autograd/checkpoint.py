@@ -110,30 +110,40 @@ def noop_context_fn() -> tuple[Any, Any]:
     return nullcontext(), nullcontext()
 
 
-_early_stop = True
-_debug: bool | None = None
+_settings: dict[str, Any] = {"early stop": True, "debug": None}
 
 
 @contextmanager
+def _setting(name: str, value: object) -> Any:
+    before, _settings[name] = _settings[name], value
+    try:
+        yield
+    finally:
+        _settings[name] = before
+
+
 def set_checkpoint_early_stop(enable: bool) -> Any:
     """Inside, checkpoints stop recomputing (or not) as soon as all that is needed is there."""
-    global _early_stop
-    before, _early_stop = _early_stop, enable
-    try:
-        yield
-    finally:
-        _early_stop = before
+    return _setting("early stop", enable)
 
 
-@contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
     """Inside, `debug` of all checkpoints is this; None leaves it to each of them."""
-    global _debug
-    before, _debug = _debug, enabled
-    try:
-        yield
-    finally:
-        _debug = before
+    return _setting("debug", enabled)
+
+
+def _warn_of_default(name: str, more: str = "") -> None:
+    """Says, to who calls a checkpoint so, that it takes `use_reentrant` to be True."""
+    warn_at_level(
+        named(
+            f"weft.utils.{name}: the use_reentrant parameter should be passed explicitly. {more}"
+            "use_reentrant=False is recommended, but if you need to preserve the current default behavior, "
+            "you can pass use_reentrant=True. Refer to docs for more details on the differences between the "
+            "two variants."
+        ),
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 def checkpoint(
@@ -150,19 +160,8 @@ def checkpoint(
 ) -> Any:
     """Runs `function(*args, **kwargs)`; what it would save for backward is recomputed when it is needed."""
     if use_reentrant is None:
-        warn_at_level(
-            named(
-                "weft.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
-                "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an exception. "
-                "use_reentrant=False is recommended, but if you need to preserve the "
-                "current default behavior, "
-                "you can pass use_reentrant=True. Refer to docs for more details on the "
-                "differences between the "
-                "two variants."
-            ),
-            UserWarning,
-            stacklevel=2,
-        )
+        later = "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an exception. "
+        _warn_of_default("checkpoint", later)
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if use_reentrant:
@@ -181,8 +180,9 @@ def checkpoint(
     if not modes.grad_enabled():
         with forward_context:
             return function(*args, **kwargs)
-    log = _Log() if (debug if _debug is None else _debug) else None
-    part = _Part(function, again_context, determinism_check == "default", early_stop and _early_stop, log)
+    log = _Log() if (debug if _settings["debug"] is None else _settings["debug"]) else None
+    early_stop = early_stop and _settings["early stop"]
+    part = _Part(function, again_context, determinism_check == "default", early_stop, log)
     part.remember(args, kwargs, preserve)
     before = modes.state.get()
     try:
@@ -480,18 +480,7 @@ def checkpoint_sequential(
 ) -> Any:
     """Runs functions one after the other, cut into parts of which all but the last are checkpointed."""
     if use_reentrant is None:
-        warn_at_level(
-            named(
-                "weft.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed "
-                "explicitly. use_reentrant=False is recommended, but if you need to "
-                "preserve the current default "
-                "behavior, you can pass use_reentrant=True. Refer to docs for more details "
-                "on the differences "
-                "between the two variants."
-            ),
-            UserWarning,
-            stacklevel=2,
-        )
+        _warn_of_default("checkpoint.checkpoint_sequential")
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:

@@ -97,18 +97,19 @@ def _both(pred: Tensor, true_fn: Branch, false_fn: Branch, operands: Any) -> Any
     first, build = flatten(true_fn(*operands))
     second = flatten(false_fn(*operands))[0]
     compare_branches([typed(x) for x in first], [typed(x) for x in second])
-    return build([_picked(pred, a, b) for a, b in zip(first, second)])
+    refusal = (
+        "vmap: the branches of cond gave {} and {}, and examples disagree on which to take. Return tensors."
+    )
+    return build([_picked(pred, a, b, refusal) for a, b in zip(first, second)])
 
 
-def _picked(pred: Tensor, a: Any, b: Any) -> Any:
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
+def _picked(pred: Tensor, a: object, b: object, refusal: str) -> Any:
+    """What each example takes of two values; plain ones must be the same."""
+    if isinstance(a, Tensor):
         return ops.where(pred, a, b)
     if a == b:
         return a
-    raise RuntimeError(
-        f"vmap: the branches of cond gave {a} and {b}, and examples disagree on which to take. Return "
-        "tensors."
-    )
+    raise RuntimeError(refusal.format(a, b))
 
 
 _agreed: weakref.WeakKeyDictionary[Any, set[Any]] = weakref.WeakKeyDictionary()
@@ -249,18 +250,16 @@ class ControlBackward(Node):
     __slots__ = ()
 
     def raw_backward(self, grad: object) -> Any:
-        zeros = [
-            None if t is None else namespace(grad).zeros(*self.types[2 * i : 2 * i + 2])
-            for i, t in enumerate(self.next)
-        ]
-        return (grad, *zeros[1:])
+        return grad, *self.zeros(namespace(grad).zeros)
 
     def graph_backward(self, grad: object) -> Any:
-        zeros = [
-            None if t is None else ops.zeros(self.types[2 * i], dtype=as_dtype(self.types[2 * i + 1]))
-            for i, t in enumerate(self.next)
+        return grad, *self.zeros(lambda shape, kind: ops.zeros(shape, dtype=as_dtype(kind)))
+
+    def zeros(self, make: Callable[..., Any]) -> list[Any]:
+        return [
+            None if target is None else make(*self.types[2 * i : 2 * i + 2])
+            for i, target in enumerate(self.next[1:], 1)
         ]
-        return (grad, *zeros[1:])
 
 
 CondAutogradOpBackward = type("CondAutogradOpBackward", (ControlBackward,), {"__slots__": ()})
@@ -312,7 +311,7 @@ def while_loop(cond_fn: Branch, body_fn: Branch, carried_inputs: object) -> Any:
     while _goes_on(going):
         results, result = _step(body_fn, values, build)
         if is_mapped(going):
-            results = [_kept(going, new, old) for new, old in zip(results, values)]
+            results = [_picked(going, new, old, COUNTED) for new, old in zip(results, values)]
         values, rebuild = results, flatten(result)[1]
         going = _narrowed(going, _checked_condition(cond_fn(*build(values))))
     if rebuild is None:
@@ -358,14 +357,9 @@ def _narrowed(before: object, after: object) -> Any:
     return ops.logical_and(before, after if isinstance(after, Tensor) else ops.full_like(before, after))
 
 
-def _kept(going: Tensor, new: object, old: object) -> Any:
-    if isinstance(new, Tensor):
-        return ops.where(going, new, old)
-    if new == old:
-        return new
-    raise RuntimeError(
-        "vmap: while_loop carries an int, and examples disagree on how often to loop. Carry a tensor instead."
-    )
+COUNTED = (
+    "vmap: while_loop carries an int, and examples disagree on how often to loop. Carry a tensor instead."
+)
 
 
 def same_metadata(left_name: str, right_name: str, left: list[Any], right: list[Any]) -> None:

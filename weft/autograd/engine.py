@@ -148,11 +148,7 @@ def _batched(
 ) -> tuple[Any, ...]:
     """One run with all entries of the gradients' first dimension at once, as under vmap."""
     sizes = [value.array.shape[0] for value in given if isinstance(value, Tensor) and value.array.ndim]
-    if any(size != sizes[0] for size in sizes):
-        raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} "
-            "for the mapped dimension"
-        )
+    check_sizes(sizes)
     for position, (value, output) in enumerate(zip(given, outs)):
         shape, _ = _facts(output)
         if isinstance(value, Tensor) and value.array.shape[1:] != shape:
@@ -169,6 +165,15 @@ def _batched(
     seeds, whole = Wrapper.as_batch(given, sizes[0] if sizes else 0)
     results = _captured(outs, wanted, seeds, keep, True, unused)
     return tuple(None if value is None else whole(value, graph) for value in results)
+
+
+def check_sizes(sizes: Sequence[int]) -> None:
+    """Refuses tensors that are no batches of one size."""
+    if any(size != sizes[0] for size in sizes):
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} "
+            "for the mapped dimension"
+        )
 
 
 def seeds_for(outputs: Any, given: Any, graph: bool) -> Seeds:

@@ -8,15 +8,12 @@ closed around a function.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from weft.autograd.dual import Directions, dual, is_dual
+from weft.autograd.grad_mode import _Mode
 from weft.tensor.base import Tensor
 from weft.tensor.wrapper import levels
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 _open: ContextVar[tuple[Directions, ...]] = ContextVar("weft_dual_levels", default=())
 
@@ -40,8 +37,7 @@ def enter_dual_level() -> int:
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """Closes the level: every dual tensor made in it becomes its primal."""
-    if level is None:
-        level = len(_open.get()) - 1
+    level = _number(level)
     if level < 0:
         raise RuntimeError("Dual level must be a positive number.")
     if level != len(_open.get()) - 1:
@@ -55,7 +51,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     closed.close()
 
 
-class dual_level:
+class dual_level(_Mode):
     """Context in which duals can be made."""
 
     def __enter__(self) -> int:
@@ -64,23 +60,20 @@ class dual_level:
     def __exit__(self, *_error: object) -> None:
         exit_dual_level()
 
-    def __call__(self, function: Callable[..., Any]) -> Any:
-        def wrapped(*args: object, **kwargs: object) -> Any:
-            with dual_level():
-                return function(*args, **kwargs)
-
-        return wrapped
-
 
 def __getattr__(name: str) -> int:
-    if name == "_current_level":  # as PyTorch numbers it: -1 where none is open
-        return len(_open.get()) - 1
+    if name == "_current_level":
+        return _number(None)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def _number(level: int | None) -> int:
+    """Which level is meant, as PyTorch numbers them: where none is open, -1 is."""
+    return len(_open.get()) - 1 if level is None else level
+
+
 def _level(level: int | None, text: str) -> Directions:
-    if level is None:
-        level = len(_open.get()) - 1
+    level = _number(level)
     if level < 0:
         raise RuntimeError(text)
     if level >= len(_open.get()):
@@ -124,8 +117,7 @@ def checked_dual(tensor: Tensor, tangent: Tensor, level: Directions) -> Tensor:
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal and the tangent of a dual tensor."""
-    if level is None:
-        level = len(_open.get()) - 1
+    level = _number(level)
     if level < 0 or level >= len(_open.get()) or not is_dual(tensor, _open.get()[level]):
         return UnpackedDualTensor(tensor, None)
     return UnpackedDualTensor(tensor.primal, tensor.tangent)

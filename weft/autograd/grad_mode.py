@@ -12,15 +12,11 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextvars import Context, ContextVar, copy_context
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from weft.core import modes
 from weft.core.modes import state
 from weft.core.warn import warn_at_level
-
-if TYPE_CHECKING:
-    pass
-
 
 multithreading: ContextVar[bool] = ContextVar("weft_multithreading", default=True)
 view_replay: ContextVar[bool] = ContextVar("weft_view_replay", default=False)
@@ -177,8 +173,8 @@ class _Mode:
         return found
 
 
-class no_grad(_Mode):
-    """Inside, ops record nothing and results do not require grad."""
+class _GradMode(_Mode):
+    """A mode without arguments, which may be given the function that it decorates."""
 
     def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
         made = object.__new__(cls)
@@ -187,53 +183,59 @@ class no_grad(_Mode):
     def __init__(self, orig_func: Callable[..., Any] | None = None) -> None:
         self.prev = False
 
-    def __enter__(self) -> None:
-        self.prev = put_grad(False)
-
     def __exit__(self, *_error: object) -> None:
         put_grad(self.prev)
 
 
-class enable_grad(_Mode):
+class no_grad(_GradMode):
+    """Inside, ops record nothing and results do not require grad."""
+
+    def __enter__(self) -> None:
+        self.prev = put_grad(False)
+
+
+class enable_grad(_GradMode):
     """Inside, ops record, also within no_grad."""
-
-    def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
-        made = object.__new__(cls)
-        return made if orig_func is None else made(orig_func)
-
-    def __init__(self, orig_func: Callable[..., Any] | None = None) -> None:
-        self.prev = True
 
     def __enter__(self) -> None:
         self.prev = put_grad(True)
 
+
+class _AtOnce(_Mode):
+    """Switches something at once when called; as a context manager, puts it back at the end."""
+
+    put: Callable[[bool], bool]
+    """Switches, and tells what it was."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+        self.prev = self.put(mode)
+
+    def clone(self) -> Any:
+        return type(self)(self.mode)
+
+    def __call__(self, function: Decorated) -> Decorated:
+        self.put(self.prev)
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        self.put(self.mode)
+
     def __exit__(self, *_error: object) -> None:
-        put_grad(self.prev)
+        self.put(self.prev)
 
 
-class set_grad_enabled(_Mode):
+class set_grad_enabled(_AtOnce):
     """Switches recording at once when called; as a context manager, puts it back at the end."""
+
+    put = staticmethod(put_grad)
 
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
             raise TypeError(
                 f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
             )
-        self.mode = mode
-        self.prev = put_grad(mode)
-
-    def clone(self) -> Any:
-        return type(self)(self.mode)
-
-    def __call__(self, function: Decorated) -> Decorated:
-        put_grad(self.prev)
-        return super().__call__(function)
-
-    def __enter__(self) -> None:
-        put_grad(self.mode)
-
-    def __exit__(self, *_error: object) -> None:
-        put_grad(self.prev)
+        super().__init__(mode)
 
     def __repr__(self) -> str:
         return f"set_grad_enabled(mode={self.mode})"
@@ -268,28 +270,15 @@ class inference_mode(_Mode):
         modes.enter(grad=grad, inference=inference)
 
 
-class _Switch(_Mode):
+class _Switch(_AtOnce):
     """A switch of PyTorch's engine without a meaning here: whatever it says, programs compute the same."""
 
     variable: ContextVar[bool]
 
-    def __init__(self, mode: bool) -> None:
-        self.mode = mode
-        self.prev = self.variable.get()
+    def put(self, mode: bool) -> bool:
+        before = self.variable.get()
         self.variable.set(mode)
-
-    def clone(self) -> Any:
-        return type(self)(self.mode)
-
-    def __call__(self, function: Decorated) -> Decorated:
-        self.variable.set(self.prev)
-        return super().__call__(function)
-
-    def __enter__(self) -> None:
-        self.variable.set(self.mode)
-
-    def __exit__(self, *_error: object) -> None:
-        self.variable.set(self.prev)
+        return before
 
 
 class set_multithreading_enabled(_Switch):

@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any
 
 from weft.autograd.batched import Map, batched, front, is_batched
+from weft.autograd.engine import check_sizes
 from weft.core.contexts import Block, set_to
 from weft.core.dims import outside
 from weft.core.trees import flatten
@@ -95,12 +96,7 @@ def _read_inputs(
     sizes = [leaf.shape[dim] for leaf, dim in zip(leaves, checked, strict=True) if dim is not None]
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
-    if any(size != sizes[0] for size in sizes):
-        raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} "
-            "for the mapped "
-            "dimension"
-        )
+    check_sizes(sizes)
     return leaves, checked, build, sizes[0]
 
 
