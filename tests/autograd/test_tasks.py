@@ -6,6 +6,9 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from time import sleep
+from typing import Any
 
 import numpy as np
 import pytest
@@ -268,3 +271,36 @@ def test_an_interrupt_behind_a_sum_does_not_add_twice():
         sys.setprofile(None)
         signal.signal(signal.SIGUSR1, handler)
     assert w.grad.tolist() == [2, 2]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no signals")
+def test_an_interrupt_waits_for_a_run_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who catches it finds gradients that change no more."""
+
+    class Late(Exception):
+        pass
+
+    def handle(_number: int, _frame: Any) -> None:
+        raise Late
+
+    ended: list[str] = []
+
+    def slowly(_gradient: weft.Tensor) -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        sleep(0.05)
+        ended.append(threading.current_thread().name)
+
+    def hooked(hook: Callable[[weft.Tensor], None]) -> weft.Tensor:
+        y = weft.ones(2, requires_grad=True) * 2
+        y.register_hook(hook)
+        return y.sum()
+
+    inner = hooked(slowly)
+    monkeypatch.setattr(tasks, "LEVELS", 1)
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        with pytest.raises(Late):
+            hooked(lambda _gradient: inner.backward()).backward()
+        assert ended == ["weft nested backward"]
+    finally:
+        signal.signal(signal.SIGUSR1, before)

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from time import sleep
@@ -168,6 +168,78 @@ def test_a_handler_forks_while_something_is_out_of_reach(monkeypatch: pytest.Mon
             os._exit(found)
     assert found == 7
     assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
+
+
+class Strikes:
+    """Raises something in its thread at the n-th event of some files and at the next ones, as another thread
+    would. The profile function ends before that.
+    """
+
+    def __init__(self, point: int, count: int, files: tuple[str, ...]) -> None:
+        self.point, self.count, self.files, self.seen = point, count, files, 0
+        self.go, self.struck = threading.Lock(), threading.Lock()
+
+    def __call__(self, frame: Any, event: str, _value: Any) -> None:
+        if event in ("call", "c_return") and frame.f_code.co_filename in self.files:
+            self.seen += 1
+            if self.point <= self.seen < self.point + self.count:
+                raise Late
+
+
+def struck(work: Callable[[], Any], point: int, count: int, files: tuple[str, ...]) -> bool:
+    """Does it in a thread, where something is raised at some events; says whether that came so far."""
+    strikes = Strikes(point, count, files)
+
+    def there() -> None:
+        for _ in range(count + 1):
+            sys.setprofile(strikes)
+            try:
+                work()
+            except Late:
+                continue
+            finally:
+                sys.setprofile(None)
+            break
+
+    thread = threading.Thread(target=there)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive(), "it hangs"
+    return strikes.seen >= point
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_workers_that_are_struck_as_they_are_started(count: int) -> None:
+    """Each one that was started runs and ends, and nobody waits for one that was not."""
+    point = 1
+    while True:
+        ran: list[int] = []
+        worker = threads.Worker(ran.append, 1)
+        came = struck(worker.start, point, count, (threads.__file__, threading.__file__))
+        worker.join(10)
+        assert not worker.is_alive() and (not worker.is_started or ran)
+        if not came:
+            break
+        point += 1
+    assert point > 1
+
+
+def test_workers_run_and_end() -> None:
+    gate, found = threading.Lock(), []
+    gate.acquire()
+    worker = threads.Worker(lambda *given: (gate.acquire(), found.append(given)), 1, 2)
+    assert not worker.is_alive()
+    worker.join()
+    worker.start()
+    worker.join(0.01)
+    assert worker.is_alive() and found == []
+    gate.release()
+    worker.join()
+    assert not worker.is_alive() and found == [(1, 2)]
+    failing = threads.Worker(lambda: _thread.exit())
+    failing.start()
+    failing.join(10)
+    assert not failing.is_alive()
 
 
 def test_what_cannot_be_started_says_so() -> None:

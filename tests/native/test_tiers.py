@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,8 @@ import numpy as np
 import pytest
 
 import weft
+from tests.core.test_threads import struck
+from weft.core import threads
 from weft.core.dtypes import float32
 from weft.core.settings import settings
 from weft.native import eager, engine, tiers
@@ -379,3 +382,29 @@ def test_interrupts_leave_the_lock_free() -> None:
         if left[0] > 0:
             break
     assert 5 < point < 199
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_drafts_are_replaced_though_who_asks_is_struck(count: int) -> None:
+    """As by what another thread raises: `threading.Thread.start`, so interrupted, waited for ever."""
+    point = 1
+    while True:
+        improved = threading.Event()
+        owner, files = Owner(improved.set), (tiers.__file__, threads.__file__, threading.__file__)
+        came = struck(partial(tiers.ask, owner), point, count, files)
+        if not came:
+            break
+        assert not tiers._lock._is_owned() and tiers._lock.acquire(timeout=10)
+        tiers._lock.release()
+        tiers.ask(owner)
+        assert improved.wait(10)
+        tiers.wait()
+        point += 1
+    assert point > 5
+
+
+class Owner:
+    """Of a draft. Weak references to it are possible."""
+
+    def __init__(self, improve: Callable[[], None]) -> None:
+        self.improve = improve

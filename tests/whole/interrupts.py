@@ -39,7 +39,7 @@ from weft.capture import regions
 from weft.core import modes
 
 PACKAGE = f"{Path(weft.__file__).parent}/"
-MADE = "<weft", "<binding>", "<guards", "<drawn", "weft-graph", contextlib.__file__
+MADE = "<weft", "<drawn", "weft-graph", contextlib.__file__
 """How files of code begin that is made while programs are compiled, and of the programs here; blocks of the
 package are entered and left in lines of the last."""
 

@@ -9,6 +9,7 @@ import ctypes
 import gc
 import itertools
 import random
+import re
 import signal
 import sys
 import threading
@@ -31,7 +32,7 @@ from tests.whole.interrupts import (
     length,
 )
 from weft import compiler
-from weft.core import modes
+from weft.core import modes, origins
 from weft.core.interrupts import is_interrupt
 
 PACKAGE = Path(weft.__file__).parent
@@ -334,6 +335,36 @@ def test_clauses_ask_whether_they_have_caught_an_interrupt():
     assert [found for file in files if file.is_file() for found in careless(file)] == []
 
 
+MADE_OF_TEXTS = {
+    ("capture/emit.py", "self.code.co_filename"),  # entries: `origins.is_entry`
+    ("cli/targets.py", "path"), ("cli/targets.py", "<string>"), ("compat/__main__.py", "name"),  # users'
+    ("jit/codegen.py", "file"),  # in a module `weft.generated.script`
+}  # fmt: skip
+
+
+def named_texts(file: Path) -> Iterator[tuple[str, str]]:
+    """What a file makes code of, by what it calls the file of that."""
+    place = file.relative_to(PACKAGE).as_posix()
+    for call in ast.walk(ast.parse(file.read_text())):
+        if not isinstance(call, ast.Call):
+            continue
+        if isinstance(call.func, ast.Name) and call.func.id in ("exec", "eval"):
+            given = call.args[0]
+            if not isinstance(given, ast.Call) and ast.unparse(given) not in ("code", "_STUB"):
+                yield place, "<string>"
+        elif isinstance(call.func, ast.Name) and call.func.id == "compile" and len(call.args) == 3:
+            yield place, ast.unparse(call.args[1])
+
+
+def test_code_that_is_made_has_a_file_of_ours():
+    """By which its lines are known: what strikes there is no failure of theirs."""
+    files = [file for file in PACKAGE.rglob("*.py") if "torch_internals" not in file.parts]
+    found = {each for file in files for each in named_texts(file)}
+    assert len(found) > 10
+    odd = {each for each in found if not re.match(r"f?['\"](<weft|\{GRAPH\})", each[1])}
+    assert odd == MADE_OF_TEXTS
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"), [(asyncio.CancelledError, True), (SystemExit, True), (Own, True), (OSError, False)]
 )
@@ -356,13 +387,17 @@ def test_what_stops_a_task_is_an_interrupt_without_a_handler(kind, expected):
         ("llvmlite.binding.ffi", "ffi.py", True),
         ("contextlib", "contextlib.py", True),
         ("users", "<weft add>", True),
+        ("users", "weft-graph-of-list-1", True),
         ("users", "users.py", False),
     ],
 )
-@pytest.mark.parametrize("kind", [Timeout, Late, TimeoutError])
-def test_what_another_thread_raises_is_an_interrupt(module, file, expected, kind):
-    """As functions that end others after some time do; classes of Python's own cannot be told from ours."""
-    text = "def run(strike):\n    strike()\n    for _ in range(10**6):\n        pass\n"
+@pytest.mark.parametrize("kind", [Timeout, Late, TimeoutError, ValueError])
+@pytest.mark.parametrize("first", ["given", origins.ENTRY])
+def test_what_another_thread_raises_is_an_interrupt(module, file, expected, kind, first):
+    """As functions that end others after some time do; most classes of Python's own cannot be told from ours.
+    Entries bear the files of users.
+    """
+    text = f"def run({first}):\n    {first}()\n    for _ in range(10**6):\n        pass\n"
     space = {"__name__": module}
     exec(compile(text, file, "exec"), space)
 
@@ -372,4 +407,4 @@ def test_what_another_thread_raises_is_an_interrupt(module, file, expected, kind
         space["run"](strike)
         raise AssertionError("it did not strike")
     except kind as error:
-        assert is_interrupt(error) == (expected and kind is not TimeoutError)
+        assert is_interrupt(error) == ((expected or first == origins.ENTRY) and kind is not ValueError)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.core.origins import GRAPH
 from weft.graph.text import executable_code
 from weft.trace.module import GraphModule
 
@@ -26,7 +27,7 @@ def boxed(module: GraphModule) -> Callable[[list[Any]], Any]:
     lines = [f"    [{', '.join(parameters)}] = values", "    values.clear()"] if parameters else []
     text = "\n".join(["def forward(self, values):", *lines, body])
     namespace: dict[str, Any] = dict(code.globals)
-    exec(compile(text, f"weft-graph-of-list-{id(module)}", "exec"), namespace)
+    exec(compile(text, f"{GRAPH}-of-list-{id(module)}", "exec"), namespace)
     function = namespace.pop("forward")
 
     def call(values: list[Any]) -> Any:

@@ -47,7 +47,8 @@ class Conditions:
 
     def _made(self) -> Callable[[Sequence[Any]], bool]:
         texts = [text if truth else f"not {text}" for text, truth in self.texts()]
-        made: Callable[[Sequence[Any]], bool] = eval(f"lambda values: {' and '.join(texts)}", dict(NAMES))
+        code = compile(f"lambda values: {' and '.join(texts)}", "<weft: conditions>", "eval")
+        made: Callable[[Sequence[Any]], bool] = eval(code, dict(NAMES))
         return made
 
     def texts(self) -> list[tuple[str, bool]]:

@@ -38,10 +38,11 @@ from weft.aot.split import switches
 from weft.core import modes
 from weft.core.expressions import Symbol
 from weft.core.interrupts import let_through
+from weft.core.origins import PACKAGE
 from weft.core.records import record
 from weft.core.symbolic import Symbolic
 from weft.core.trees import flatten
-from weft.core.warn import PACKAGE, heard
+from weft.core.warn import heard
 from weft.graph.effects import ACCUMULATES, effect
 from weft.graph.graph import Graph
 from weft.graph.interpreter import run

@@ -23,6 +23,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Container
 from contextvars import copy_context
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from weft.core.arrays import MODULES, namespace
 from weft.core.interrupts import let_through
 from weft.core.once import lock
 from weft.core.seams import seams
-from weft.core.threads import start
+from weft.core.threads import SHORTLY, start
 from weft.ops.record import REGISTRY, broadcast_shapes, quiet, run_quietly
 from weft.ops.sweep import LEAF_SEQUENCE, sweep
 from weft.tensor.base import Tensor, wrap
@@ -381,7 +382,9 @@ def _run(seeds: Seeds, task: Task) -> None:
 
 
 def _elsewhere(seeds: Seeds, task: Task) -> None:
-    """Runs a task in a thread of its own and waits for it."""
+    """Runs a task in a thread of its own and waits for it; an interrupt meanwhile goes on when it is done, as
+    gradients would change under whoever catches it.
+    """
     failure: list[BaseException] = []
 
     def work() -> None:
@@ -392,8 +395,13 @@ def _elsewhere(seeds: Seeds, task: Task) -> None:
 
     context = copy_context()
     thread = threading.Thread(target=context.run, args=(work,), name="weft nested backward")
-    start(thread)
-    thread.join()
+    try:
+        start(thread)
+        thread.join()
+    except BaseException:
+        while thread.is_alive():
+            sleep(SHORTLY)
+        raise
     if failure:
         raise failure[0]
 

@@ -73,7 +73,7 @@ def _stub(function: types.FunctionType) -> types.FunctionType:
         values = ", ".join(names) + ("," if names else "")
         text = f"def stub({signature_text(code)}):\n    return ({values})"
         space: dict[str, Any] = {}
-        exec(compile(text, "<binding>", "exec"), space)
+        exec(compile(text, "<weft: binding>", "exec"), space)
         stub = _STUBS[code] = space["stub"]
     return stub
 

@@ -542,7 +542,7 @@ def _import_from(site: Site) -> Performed:
 def import_from(module: Any, name: str) -> Any:
     """What `from module import name` gives or raises."""
     space: dict[str, Any] = {"__builtins__": {"__import__": lambda *_args: module}}
-    exec(f"from m import {name} as found", space)
+    exec(compile(f"from m import {name} as found", "<weft: import>", "exec"), space)
     return space["found"]
 
 

@@ -399,7 +399,7 @@ def unpacker(before: int, after: int, starred: bool) -> Callable[[Any], list[Any
         left = ", ".join(names) + ("," if names else "")
         text = f"def unpack(value):\n    {left or '()'} = value\n    return [{plain}]"
         space: dict[str, Any] = {}
-        exec(text, space)
+        exec(compile(text, "<weft: unpacking>", "exec"), space)
         _UNPACKERS[key] = space["unpack"]
     return _UNPACKERS[key]
 

@@ -42,9 +42,10 @@ from weft.capture.sources import (
     written_in_c,
 )
 from weft.core.interrupts import let_through
+from weft.core.origins import ENTRY
 from weft.tensor.base import PLAIN, Tensor
 
-FUNCTION: Final = "_v_function"
+FUNCTION: Final = ENTRY
 """The name under which the entry must provide its own function, if `function()` is read."""
 
 

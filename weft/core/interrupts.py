@@ -12,7 +12,7 @@ from types import FrameType, TracebackType
 from typing import Final
 
 from weft.core.handlers import Handler
-from weft.core.origins import OURS, PACKAGE, is_ours
+from weft.core.origins import OURS, PACKAGE, is_entry, is_ours
 
 RAISE: Final[int] = opmap["RAISE_VARARGS"]
 HANDLING: Final = Handler.__call__.__code__
@@ -38,9 +38,11 @@ def is_interrupt(error: BaseException) -> bool:
         last, trace = trace, trace.tb_next
     owner = type(error).__module__.partition(".")[0]
     expected = owner in OURS if isinstance(error, Exception) else owner == "weft"
+    expected = expected and not (type(error) is TimeoutError and not error.args)  # which C does not raise
     if last is None or expected:
         return False
-    return is_ours(last.tb_frame) and _opcode(last) != RAISE
+    frame = last.tb_frame
+    return (is_ours(frame) or is_entry(frame)) and _opcode(last) != RAISE
 
 
 def _is_handler(trace: TracebackType) -> bool:

@@ -55,24 +55,31 @@ def set_logs(*topics: str) -> None:
         root.removeHandler(_handler)
     for topic in TOPICS:
         level = logging.DEBUG if topic in topics else logging.NOTSET
-        logging.getLogger(f"{ROOT}.{topic}").setLevel(level)
+        logger(topic).setLevel(level)
+
+
+_loggers: Final = {topic: logging.getLogger(f"{ROOT}.{topic}") for topic in TOPICS}
 
 
 def logger(topic: str) -> logging.Logger:
     """Who takes what is said of a topic."""
-    return logging.getLogger(f"{ROOT}.{topic}")
+    return _loggers[topic]
 
 
 def is_heard(topic: str) -> bool:
-    """Whether anybody listens to a topic."""
-    return logger(topic).isEnabledFor(logging.DEBUG)
+    """Whether anybody listens to a topic. Asks without the lock of `logging`, which its functions take and
+    release in lines of Python's: an interrupt between these would keep all threads from it for ever.
+    """
+    listener = logger(topic)
+    if listener.disabled or listener.manager.disable >= logging.DEBUG:
+        return False
+    return listener.getEffectiveLevel() <= logging.DEBUG
 
 
 def log(topic: str, text: Callable[[], str]) -> None:
     """Says something to those who listen to a topic."""
-    listener = logger(topic)
-    if listener.isEnabledFor(logging.DEBUG):
-        listener.debug("%s", text())
+    if is_heard(topic):
+        logger(topic).debug("%s", text())
 
 
 observers: Final[list[Callable[..., object]]] = []

@@ -12,6 +12,12 @@ from types import FrameType
 from typing import Final
 
 PACKAGE: Final = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
+GRAPH: Final = "weft-graph"
+"""How files of code begin that runs graphs. No angle brackets: linecache would not ask for its text."""
+FILES: Final = (PACKAGE, "<weft", GRAPH)
+"""How files of code begin that is ours, or that we have made."""
+ENTRY: Final = "_v_function"
+"""The first parameter of entries, which bear the file and the name of the user's function."""
 OURS: Final = sys.stdlib_module_names | {"weft", "numpy", "scipy", "ml_dtypes", "llvmlite", "cupy"}
 HANDED: Final = 3
 """As many arguments do trace functions get."""
@@ -20,9 +26,14 @@ HANDED: Final = 3
 def is_ours(frame: FrameType) -> bool:
     """Whether it runs code of the package, that the package has made, or that it stands on."""
     file = frame.f_code.co_filename
-    if file.startswith((PACKAGE, "<weft")):
+    if file.startswith(FILES):
         return True
     return str(frame.f_globals.get("__name__")).partition(".")[0] in OURS
+
+
+def is_entry(frame: FrameType) -> bool:
+    """Whether it runs an entry: lines of ours in the user's name."""
+    return frame.f_code.co_varnames[:1] == (ENTRY,)
 
 
 def is_tracing(frame: FrameType) -> bool:

@@ -12,13 +12,15 @@ import os
 from _thread import allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable
 from contextvars import copy_context
-from functools import cache
+from functools import cache, partial
+from operator import call
 from pathlib import Path
 from threading import Thread, main_thread, stack_size
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, Final, TypeVar, TypeVarTuple
 from weakref import ref
 
+from weft.core.contexts import run_all
 from weft.core.interrupts import is_interrupt, let_through
 
 asked: Final[list[int]] = []
@@ -136,12 +138,52 @@ def out_of_reach(
     return run
 
 
-@out_of_reach
-def start(thread: Thread) -> None:
-    """Starts a thread. Where `Thread.start` is interrupted it raises something else, and what it has started
-    fails at once.
-    """
+def _start(thread: Thread) -> None:
     thread.start()
+
+
+start: Final = out_of_reach(_start, everywhere=True)
+"""Starts a thread that runs code of the user's. Where `Thread.start` is interrupted it raises something else,
+and what it has started fails at once, or waits for ever for a lock.
+"""
+
+
+class Worker:
+    """A thread that runs code of ours. It is started by one call of C's, and nobody holds a lock where it is
+    waited for: exceptions of handlers of signals, and those that other threads raise, leave neither half a
+    thread nor somebody who waits for it.
+    """
+
+    __slots__ = ("work", "args", "is_started", "has_ended", "ident")
+
+    def __init__(self, work: Callable[..., Any], *args: Any) -> None:
+        self.work, self.args = work, args
+        self.is_started = self.has_ended = False
+        self.ident = 0
+
+    def start(self) -> None:
+        """Raises a RuntimeError where there can be no thread."""
+        begin: Callable[[], Any] = partial(start_new_thread, self._run, ())
+        noted: Callable[[], Any] = partial(setattr, self, "is_started", True)
+        run_all(map(call, [begin, noted]))
+
+    def _run(self) -> None:
+        try:
+            self.ident = get_ident()
+            _out_there.add(self.ident)
+            self.work(*self.args)
+        finally:
+            self.has_ended = True
+            _out_there.discard(self.ident)
+
+    def is_alive(self) -> bool:
+        return self.is_started and not self.has_ended
+
+    def join(self, seconds: float = math.inf) -> None:
+        """Waits until it has ended, for so long at most."""
+        end = monotonic() + seconds
+        while self.is_alive() and monotonic() < end:
+            sleep(SHORTLY)
 
 
 def ask(number: int) -> None:

@@ -21,9 +21,9 @@ from types import FrameType
 from typing import Any, Final
 
 from weft.core.contexts import Block, set_to
+from weft.core.origins import FILES, PACKAGE
 from weft.core.seams import seams
 
-PACKAGE: Final = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
 MODULES: Final = f"{PACKAGE}nn{os.sep}modules{os.sep}"
 LINES: Final = "__lines__"
 """Where the globals of generated code have, by line, the file and line of the user's that it stands for."""
@@ -66,7 +66,7 @@ def warn(text: str, category: str = "UserWarning") -> None:
 
 def _is_ours(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
-    return file.startswith((PACKAGE, "<weft", "weft-graph")) and not file.startswith(MODULES)
+    return file.startswith(FILES) and not file.startswith(MODULES)
 
 
 def _place(frame: FrameType) -> Any:

@@ -15,6 +15,7 @@ from textwrap import indent
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.core.origins import GRAPH
 from weft.core.records import record
 from weft.core.warn import LINES
 from weft.graph.describe import describe_readable
@@ -191,7 +192,7 @@ def compile_graph(graph: Graph) -> FunctionType:
         LINES: code.lines,
     }
     # No angle brackets around the file's name: linecache would not ask for it.
-    exec(compile(code.src, f"weft-graph-{number}", "exec"), namespace)
+    exec(compile(code.src, f"{GRAPH}-{number}", "exec"), namespace)
     function: FunctionType = namespace.pop("forward")
     function.__name__ = graph.name if graph.name.isidentifier() else "forward"
     return function

@@ -185,7 +185,7 @@ _FALLBACK: dict[str, Any] = {
 def evaluate(text: str, names: Callable[[str], Any] | None) -> Any:
     """The object that an annotation's text names."""
     try:
-        return eval(compile(text, "<annotation>", "eval"), {"__builtins__": {}}, _Names(names))
+        return eval(compile(text, "<weft: annotation>", "eval"), {"__builtins__": {}}, _Names(names))
     except NameError as error:
         let_through(error)
         raise RuntimeError(str(error)) from None

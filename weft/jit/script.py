@@ -319,7 +319,7 @@ def text_schema(node: ast.FunctionDef, look: Callable[[str], Any], source: Sourc
     positional = [*node.args.posonlyargs, *node.args.args][skip:]
     defaults: list[Any] = [EMPTY] * (len(positional) - len(node.args.defaults))
     defaults += [
-        eval(compile(ast.Expression(d), "<default>", "eval"), {}, notes._Names(look))
+        eval(compile(ast.Expression(d), "<weft: default>", "eval"), {}, notes._Names(look))
         for d in node.args.defaults
     ]
     commented = comment_types(source.lines[node.lineno - 1 : node.body[0].lineno], look)

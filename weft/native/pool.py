@@ -35,7 +35,7 @@ from typing import Any, Final
 import numpy as np
 
 from weft.core.once import lock
-from weft.core.threads import count, stack_asked_for, start, watchers
+from weft.core.threads import Worker, count, stack_asked_for, watchers
 from weft.native import calls
 from weft.native.engine import Loaded
 from weft.native.outside import address_of
@@ -438,7 +438,7 @@ class Pool:
         self.steps = ctypes.PYFUNCTYPE(number, pointer, number, pointer, pointer)(function("steps"))
         self.run_address = function("run")
         self.started = False
-        self.workers: list[threading.Thread] = []
+        self.workers: list[Worker] = []
 
     def start(self) -> None:
         """Starts the threads. They run code of this object: it lives until they have ended."""
@@ -464,15 +464,10 @@ class Pool:
             threading.stack_size(STACK)
         self.workers = [work for work in self.workers if work.is_alive()]
         try:
-            for number in range(len(self.workers), self.threads - 1):
-                work = threading.Thread(
-                    target=self._work,
-                    args=(self.here, self.syscall, SPINS),
-                    name=f"weft pool {number}",
-                    daemon=True,
-                )
+            for _number in range(len(self.workers), self.threads - 1):
+                work = Worker(self._work, self.here, self.syscall, SPINS)
                 self.workers.append(work)  # before it runs: who ends the threads must know of it
-                start(work)
+                work.start()
         finally:
             if 0 < asked < STACK:
                 threading.stack_size(asked)

@@ -32,7 +32,7 @@ from weft.core.forks import PATIENCE
 from weft.core.interrupts import let_through
 from weft.core.logs import is_heard, log
 from weft.core.settings import settings
-from weft.core.threads import out_of_reach, start
+from weft.core.threads import NO_THREAD, Worker, out_of_reach
 
 DELAY: Final = 0.03
 """Seconds between a program's second call and its compilation: processes that are about to end do not pay."""
@@ -56,7 +56,7 @@ _sleep = allocate_lock()
 """Who releases it wakes the thread."""
 _waiting: deque[Any] = deque()
 """Weak references to those whose drafts are to be replaced."""
-_thread: threading.Thread | None = None
+_thread: Worker | None = None
 _stopped = False
 """Whether the thread is to end, though something may be left."""
 
@@ -100,10 +100,10 @@ def _start() -> None:
     if _is_running() or _stopped:
         return
     _sleep.acquire(blocking=False)
-    _thread = threading.Thread(target=_run, name="weft tiers", daemon=True)
+    _thread = Worker(_run)
     try:
-        start(_thread)
-    except RuntimeError as error:  # the interpreter ends
+        _thread.start()
+    except NO_THREAD as error:  # as where the interpreter ends
         let_through(error)
         _thread = None
 
@@ -146,7 +146,7 @@ def _stop() -> None:
         if _sleep.locked():
             _sleep.release()
         thread = _thread
-    if thread is not None and thread is not threading.current_thread():
+    if thread is not None and thread.ident != threading.get_ident():
         thread.join(PATIENCE)
 
 
@@ -200,10 +200,10 @@ def letting_go(work: Callable[[*Arguments], Result]) -> Callable[[*Arguments], R
 
 
 def calling_llvm(work: Callable[[*Arguments], Result]) -> Callable[[*Arguments], Result]:
-    """For those that take long: out of reach of handlers of signals, which llvmlite is not made for, and with
-    memory enough, as LLVM ends the process where that is short.
+    """For those that take long: out of reach of handlers of signals and of what other threads raise, which
+    llvmlite is not made for, and with memory enough, as LLVM ends the process where that is short.
     """
-    there = out_of_reach(letting_go(work), _holds_llvm)
+    there = out_of_reach(letting_go(work), _holds_llvm, everywhere=True)
 
     @functools.wraps(work)
     def run(*args: *Arguments) -> Result:

@@ -298,7 +298,7 @@ def checker(guards: Any, inputs: list[GraphInput]) -> Any:
     body = guarded(reader)
     parameters = ", ".join([FUNCTION, *map(local_name, names)])
     text = "\n".join([f"def check({parameters}):", *[f"    {line}" for line in (*body, f"return ({read})")]])
-    exec(compile(text + "\n", "<guards of a backward>", "exec"), namespace)
+    exec(compile(text + "\n", "<weft: guards of a backward>", "exec"), namespace)
     check = namespace.pop("check")
 
     def holds(backward: Any, ctx: Any) -> Any:

@@ -74,7 +74,8 @@ class Conditional(Guard, kind="CONDITION"):
             reader.miss_if(f"{negation}{condition.expression.render(lambda symbol: names[symbol])}")
             return
         # A parameter may be called `abs` or `math`: what needs such names is a function of its own.
-        function = eval(f"lambda {', '.join(letters.values())}: {body}", dict(NAMES))
+        text = f"lambda {', '.join(letters.values())}: {body}"
+        function = eval(compile(text, "<weft: condition>", "eval"), dict(NAMES))
         reader.miss_if(f"{negation}{reader.bind(function, 'condition')}({', '.join(names.values())})")
 
     def check(self, checks: Checks) -> None:

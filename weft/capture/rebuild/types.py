@@ -91,7 +91,8 @@ def symbolic(builder: Builder, value: Any) -> str:
     if builder.reader.reserved & TEXT_NAMES:
         # A parameter hides a name that the text needs: the text moves into a function of its own.
         inner = expression.render(lambda symbol: str(symbol.name))
-        made = eval(f"lambda {', '.join(s.name for s in symbols)}: {inner}", dict(NAMES))
+        text = f"lambda {', '.join(s.name for s in symbols)}: {inner}"
+        made = eval(compile(text, "<weft: number>", "eval"), dict(NAMES))
         return builder.assign(f"{builder.constant(made)}({', '.join(names.values())})")
     builder.reader.namespace.update(NAMES)
     return builder.assign(text[1:-1] if text.startswith("(") and _closes_at_end(text) else text)
