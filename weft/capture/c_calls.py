@@ -235,6 +235,8 @@ class CCalls:
                 return result
         if has_type(receiver, Tensor):
             return self.native(function, *args, **kwargs)
+        if kind in (int, float, bool, complex):
+            args = tuple(map(plain, args))  # which know no other classes
         user = kind.__flags__ & HEAP and not kind.__flags__ & IMMUTABLE and not has_type(receiver, type)
         if (
             user
@@ -326,7 +328,8 @@ def pure(
         _KEPT.append(function)
 
 
-pure(*(f for f in vars(math).values() if callable(f)), names=NUMERIC, iterates=True)
+pure(*(f for f in vars(math).values() if callable(f)), names=NUMERIC)
+pure(math.fsum, math.prod, math.dist, getattr(math, "sumprod", math.dist), names=NUMERIC, iterates=True)
 pure(chr, ord, bin, hex, oct, divmod, round, pow, abs, complex, int, bytes, bytearray, names=NUMERIC)
 pure(range, slice, float, names=NUMERIC)
 pure(

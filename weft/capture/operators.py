@@ -218,8 +218,17 @@ class Operators:
             if type(ours.original) is type(theirs.original):
                 self.world.guard("DISTINCT", ours.source, (ours.source, theirs.source))
         if has_type(left, SYMBOLIC) or has_type(right, SYMBOLIC):
-            return bool(self.native(operator.eq, left, right)) and type(left) is type(right)
+            return self.identical_numbers(left, right)
         return False
+
+    def identical_numbers(self, left: Any, right: Any) -> bool:
+        """`left is right` where one of them is a number that may vary."""
+        kind = kind_of(left)
+        if kind is not kind_of(right) or not self.native(operator.eq, left, right):
+            return False
+        if kind is bool or (kind is int and -5 <= left <= 256):  # of which there is one object each
+            return True
+        raise Break("value-varies", seen="whether equal numbers are one object")
 
     def contains(self, item: Any, container: Any) -> bool:
         if not answers_in_c(container) and not has_type(container, InstanceDict):

@@ -379,7 +379,7 @@ class Scalars:
         op = FUNCTIONS.get(function) if isinstance(function, (type, BuiltinFunctionType)) else None
         operands = [self.operand(a) for a in args]
         if op is None or None in operands or not any(o[0].symbols for o in operands if o is not None):
-            return function(*args)
+            return function(*args) if None in operands else _called(function, args)
         expressions, hints = zip(*[o for o in operands if o is not None], strict=True)
         if len(args) != OPERATIONS[op][1].count("{}"):
             return function(*args)
@@ -511,6 +511,24 @@ def _reflected(op: str) -> Any:
     return method
 
 
+def _divided(left: Any, right: Any) -> tuple[Any, Any]:
+    """`divmod(left, right)`."""
+    try:
+        return left // right, left % right
+    except ZeroDivisionError as error:
+        let_through(error)
+    return divmod(hint_of(left), hint_of(right))  # which says so in words of its own
+
+
+def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """A call of C code with numbers. Some of it asks for Python's classes themselves."""
+    try:
+        return function(*args)
+    except TypeError as error:
+        let_through(error)
+    return function(*map(plain, args))
+
+
 class SymNumber(Sym):
     """Arithmetic and comparisons of symbolic ints and floats."""
 
@@ -536,12 +554,12 @@ class SymNumber(Sym):
     def __divmod__(self, other: Any) -> Any:
         if self.owner.operand(other) is None:
             return divmod(self.plain(), other)
-        return self // other, self % other
+        return _divided(self, other)
 
     def __rdivmod__(self, other: Any) -> Any:
         if self.owner.operand(other) is None:
             return divmod(other, self.plain())
-        return other // self, other % self
+        return _divided(other, self)
 
     def _unary(self, op: str, defined: bool = True) -> Any:
         if self.owner._settled(self.expression):
