@@ -449,7 +449,7 @@ def measure(peer: str, letter: str, seconds: float) -> dict[str, Any]:
         finished(peer, step())
     if peer == "weft":
         importlib.import_module(
-            "weft.native.tiers"
+            "weft.native.cpu.tiers"
         ).wait()  # drafts are compiled again: others are done by now
     del results
     Path("/proc/self/clear_refs").write_text("5")

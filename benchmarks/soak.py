@@ -68,7 +68,7 @@ def soak(rounds: int, report: Callable[[str], None] = lambda line: None) -> int:
     """Runs so many rounds; gives by how many bytes the second half has grown."""
     import weft
     import weft.testing
-    from weft.native import engine
+    from weft.native.cpu import engine
 
     half, start = 0, time.perf_counter()
     for number in range(rounds):

@@ -14,7 +14,7 @@ from pathlib import Path
 import weft
 from weft.core import logs
 from weft.core.settings import Settings
-from weft.native import lower
+from weft.native.lower import lowering as lower
 from weft.ops.descriptions import DESCRIPTIONS
 from weft.ops.record import REGISTRY, Kind
 

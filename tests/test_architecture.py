@@ -391,7 +391,7 @@ SWITCHED_BY: dict[str, set[str]] = {
         "threading.RLock",
     },
     "weft.core.once": {"threading.RLock"},
-    "weft.native.tiers": {"threading.Condition"},  # a new one in a child
+    "weft.native.cpu.tiers": {"threading.Condition"},  # a new one in a child
     "weft.core.warn": {"warnings._showwarnmsg", "sys.setprofile"},  # a hook put in once; of one thread
     "weft.core.starting": {"signal.signal"},
     "weft.capture.deoptimise": {"sys.settrace"},  # of one thread

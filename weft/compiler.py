@@ -128,13 +128,13 @@ register_backend(aot_backends.aot_eager, name="aot_eager")
 aot = aot_backends.aot
 _native: Any = lazy("weft.native.backend")
 _native_eager: Any = lazy("weft.native.eager")
-_native_engine: Any = lazy("weft.native.engine")
+_native_engine: Any = lazy("weft.native.cpu.engine")
 
-_reference: Any = lazy("weft.native.reference")
-_tracing: Any = lazy("weft.native.tracing")
-_timing: Any = lazy("weft.native.timing")
-_looking: Any = lazy("weft.native.looking")
-_stepping: Any = lazy("weft.native.stepping")
+_reference: Any = lazy("weft.native.program.reference")
+_tracing: Any = lazy("weft.native.program.nan_trace")
+_timing: Any = lazy("weft.native.program.timing")
+_looking: Any = lazy("weft.native.program.describe")
+_stepping: Any = lazy("weft.native.program.stepping")
 _observing: Any = lazy("weft.report.observing")
 _page: Any = lazy("weft.report.page")
 
@@ -217,8 +217,8 @@ def reference(graph_module: Any, example_inputs: list[Any], **_options: Any) -> 
     return made
 
 
-_native_entries: Any = lazy("weft.native.directly")
-_layout_of_entries: Any = lazy("weft.native.entry")
+_native_entries: Any = lazy("weft.native.entry.factory")
+_layout_of_entries: Any = lazy("weft.native.entry.entry")
 
 
 @once

@@ -21,7 +21,7 @@ import pytest
 import weft
 from weft import nn
 from weft.capture.fronts import FRONT
-from weft.native.entry import Entrance
+from weft.native.entry.entry import Entrance
 
 SCALE = 2.0
 TABLE: dict[str, Any] = {"factor": 3.0, "names": ["a", "b"]}

@@ -24,8 +24,8 @@ from weft.capture.shortcut import settle, with_types
 from weft.capture.sources import local
 from weft.core.checks import satisfied
 from weft.core.expressions import Symbol
-from weft.native.directly import Machine
-from weft.native.entry import Layout
+from weft.native.entry.entry import Layout
+from weft.native.entry.factory import Machine
 from weft.tensor.base import Parameter, Tensor
 from weft.tensor.tape import INFERENCE
 from weft.tensor.views import View

@@ -10,8 +10,8 @@ import pytest
 
 import weft
 from weft.core.settings import settings
-from weft.native import run
-from weft.native.run import Executable
+from weft.native.program import executable as run
+from weft.native.program.executable import Executable
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.native.engine import Functions
-from weft.native.scalar import TYPES
-from weft.native.tensors import Definition, Direct, operands_of
+from weft.native.cpu.engine import Functions
+from weft.native.ir.definitions import Definition, Direct, operands_of
+from weft.native.ir.scalar import TYPES
 
 CALL = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
 PAGE = mmap.PAGESIZE

@@ -9,12 +9,12 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from weft.native.build import Built
-from weft.native.fuse import fused
-from weft.native.kernel_text import module_text
-from weft.native.kernels import Kernel
-from weft.native.scalar import TYPES
-from weft.native.tensors import Definition, Given, Point, broadcast
+from weft.native.cpu.kernel_text import module_text
+from weft.native.ir.definitions import Definition, Given, Point, broadcast
+from weft.native.ir.kernels import Kernel
+from weft.native.ir.scalar import TYPES
+from weft.native.plan.build import Built
+from weft.native.plan.fuse import fused
 
 VECTOR_BYTES = 32
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft.native.lower import Lowering
+from weft.native.lower.lowering import Lowering
 
 
 def opaques(function: Callable[..., Any], *args: Any) -> set[str]:

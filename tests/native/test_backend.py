@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.native.test_engine import process
 
 import weft
-from tests.native.test_engine import process
 from weft.compiler import settings
-from weft.native import backend, tiers
-from weft.native.objects import Uncompiled, Unlowered
+from weft.native import backend
+from weft.native.cpu import tiers
+from weft.native.cpu.objects import Uncompiled, Unlowered
 from weft.testing import assert_close
 
 ERRORS = [
@@ -116,7 +117,7 @@ def test_an_entry_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     def g(x: weft.Tensor) -> weft.Tensor:
         return x.cosh() * 1.0625
 
-    monkeypatch.setattr("weft.native.directly.Machine.make", refused)
+    monkeypatch.setattr("weft.native.entry.factory.Machine.make", refused)
     monkeypatch.setattr(settings, "strict", False)
     compiled, x = weft.compile(g, backend="native", fullgraph=True), weft.ones(3)
     seen = warned(lambda: [assert_close(compiled(x), g(x)) for _ in range(8)])

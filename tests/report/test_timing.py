@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import weft
-from weft.native import blas
-from weft.native.stepping import Stepping
+from weft.native.cpu import blas
+from weft.native.program.stepping import Stepping
 from weft.report import observe
 from weft.report.timing import seconds_of_steps
 

@@ -347,15 +347,15 @@ def compiled_in_part() -> Any:
 
 def threads_of_pool() -> Any:
     """Work that is shared by the threads of the pool."""
-    import weft.native.pool
+    import weft.native.cpu.pool
 
     if weft.get_num_threads() != 3:  # asking again would start what is missing
         weft.set_num_threads(3)
     x = weft.ones(512, 1024)
     found = [round(compiled(shared)(x).sum().item(), 1) for _ in range(2)]
-    pool = weft.native.pool.pool()
+    pool = weft.native.cpu.pool.pool()
     alive = [each for each in pool.workers if each.is_alive()]
-    return [*found, len(alive), int(pool.state[weft.native.pool.THREADS])]
+    return [*found, len(alive), int(pool.state[weft.native.cpu.pool.THREADS])]
 
 
 def shared(x: Any) -> Any:
@@ -372,7 +372,7 @@ def large_eager() -> Any:
 def drafts() -> Any:
     """Code that is compiled again in the background."""
     from weft.core.settings import settings
-    from weft.native import tiers
+    from weft.native.cpu import tiers
 
     settings.tiers = "auto"
     x = leaf(3, 4)

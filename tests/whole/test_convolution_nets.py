@@ -13,7 +13,7 @@ import weft.nn.functional as F
 from tests.native.whole import programs
 from weft import nn
 from weft.core.threads import available
-from weft.native import pool
+from weft.native.cpu import pool
 from weft.testing import assert_close
 
 

@@ -287,7 +287,7 @@ ELSEWHERE = {
     ("autograd/tasks.py", "BaseException"),  # of another thread, raised again by who waits for it
     ("core/threads.py", "BaseException"),  # likewise
     ("core/handlers.py", "BaseException"),  # raised again once all handlers are back
-    ("native/tiers.py", "Exception"), ("native/tiers.py", "RuntimeError"),  # a thread that no signal reaches
+    ("native/cpu/tiers.py", "Exception"), ("native/cpu/tiers.py", "RuntimeError"),  # no signal reaches it
     ("tensor/stubs.py", "Exception"),  # a program of its own
 }  # fmt: skip
 WORK = (ast.Call, ast.For, ast.While, ast.With, ast.comprehension)

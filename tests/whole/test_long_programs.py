@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import weft
-from weft.native import backend, tiers
+from weft.native import backend
+from weft.native.cpu import tiers
 
 
 def line(count: int) -> Callable[..., Any]:

@@ -11,7 +11,8 @@ import pytest
 import weft
 from weft.core.logs import TOPICS
 from weft.core.settings import settings
-from weft.native import cache, engine
+from weft.native.cpu import engine
+from weft.native.program import cache
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "native.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from weft.native import engine
+from weft.native.cpu import engine
 
 PATH = Path(__file__).parents[2] / "benchmarks" / "soak.py"
 

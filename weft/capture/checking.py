@@ -48,7 +48,7 @@ class Unreadable(Exception):
 
 
 class EntryFactory(Protocol):
-    """Makes native entries (`weft.native.directly.Machine`): what capture asks of the native backend."""
+    """Makes native entries (`weft.native.entry.factory.Machine`): what capture asks of the native backend."""
 
     def slot(self, owner: type, name: str) -> Slot: ...
 

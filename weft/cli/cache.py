@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from weft.cli.errors import CommandError
-from weft.native.cache import store
+from weft.native.program.cache import store
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

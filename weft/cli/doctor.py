@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import weft
-from weft.native import cache
+from weft.native.program import cache
 
 REQUIRED = ("numpy", "scipy", "llvmlite", "ml_dtypes")
 OPTIONAL = ("rich", "matplotlib", "torch", "jax")

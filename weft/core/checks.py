@@ -2,7 +2,7 @@
 
 Takes objects and numbers; gives nodes of `weft.core.expressions` that read a part of an object, say whether
 something holds of it, or find a whole number in it, for arithmetic. One idea: an operation is declared once,
-with its operands, its text, and a Python function that is its meaning; `weft.native.entry_checks` has the
+with its operands, its text, and a Python function that is its meaning; `weft.native.entry.checks` has the
 machine code. What a check reads relies on the checks before it: an item of a list is read behind
 `type_is(value, list)`.
 

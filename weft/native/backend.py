@@ -26,14 +26,14 @@ from weft.core.records import record
 from weft.core.varying import Builds, Staying
 from weft.core.varying import told as told_of
 from weft.graph.text import READS_GRAPH
-from weft.native.calls import is_known
-from weft.native.engine import unusable
-from weft.native.objects import Uncompiled, Unlowered
-from weft.native.programs import Changed, Failed, Fixed, Program
-from weft.native.stored import kept_or_made
+from weft.native.cpu.calls import is_known
+from weft.native.cpu.engine import unusable
+from weft.native.cpu.objects import Uncompiled, Unlowered
+from weft.native.program.program import Changed, Failed, Fixed, Program
+from weft.native.program.stored import kept_or_made
 
-_run: Any = lazy("weft.native.run")
-_looking: Any = lazy("weft.native.looking")
+_run: Any = lazy("weft.native.program.executable")
+_looking: Any = lazy("weft.native.program.describe")
 """Not needed where all programs are on disk."""
 WATCHED: Final = ("fusion", "kernels", "memory", "llvm", "asm")
 """Topics for which programs are made anew, though they may be on disk."""

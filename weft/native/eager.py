@@ -19,8 +19,8 @@ from weft.core.once import lock
 from weft.core.types import TensorType
 from weft.core.varying import Builds
 from weft.graph.graph import Graph
-from weft.native.programs import Changed, Program
-from weft.native.stored import kept_or_made
+from weft.native.program.program import Changed, Program
+from weft.native.program.stored import kept_or_made
 from weft.ops.record import Op
 
 MOST_PROGRAMS: Final = 512
@@ -29,7 +29,7 @@ _programs: dict[Any, Program | None] = {}
 _builds: dict[Op, Builds] = {}
 """By op: whether its numbers vary, see Note [Numbers that vary] in `weft.core.varying`."""
 _making = lock()
-_run: Any = lazy("weft.native.run")
+_run: Any = lazy("weft.native.program.executable")
 
 
 def native_kernel(op: Op, bound: tuple[Any, ...]) -> Any:

@@ -1,6 +1,7 @@
 """Pieces of scalar bodies that several records share.
 
-Takes a builder of bodies (`weft.native.maths`) and values of one type; gives values. One idea: an `emit`
+Takes a builder of bodies (`weft.native.maths.emitting`) and values of one type; gives values. One idea: an
+`emit`
 says operation by operation what the record's kernel does to one element, so both give the same numbers; where
 it has no body for a type or a number it gives NotImplemented, and the kernel itself is called.
 """

@@ -96,7 +96,7 @@ class OpFacts(TypedDict, total=False):
     # Code and cost
     cheap: bool  # whether it may be computed again instead of saved
     emit: Any
-    lowering: str | None  # the module `weft.native.lower_...` that has its rule
+    lowering: str | None  # the module `weft.native.lower....` that has its rule
     native_above: bool  # whether large arrays are left to machine code
     overwrites: (
         bool  # whether the kernel may leave its result in its first operand, though it has no such form

@@ -57,7 +57,9 @@ class Element(Protocol):
 
 
 class BodyBuilder(Protocol):
-    """What `emit` builds a scalar body with (`weft.native.maths.Emitting`): a method per instruction."""
+    """What `emit` builds a scalar body with (`weft.native.maths.emitting.Emitting`): a method per
+    instruction.
+    """
 
     divides: bool
     half: str

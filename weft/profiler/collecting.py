@@ -25,7 +25,7 @@ from weft.core.logs import observers
 from weft.profiler.events import Event, EventList, nest
 from weft.tensor.base import Tensor
 
-_timing: Any = lazy("weft.native.timing")
+_timing: Any = lazy("weft.native.program.timing")
 MARK: Final = "<weft "
 BACKWARD: Final = "<weft backward of "
 COMPILED: Final = "<weft: front of "

@@ -23,11 +23,11 @@ from weft.report.observing import Made, Observed
 from weft.report.timing import seconds_of_steps
 from weft.version import __version__
 
-_looking: Any = lazy("weft.native.looking")
-_stepping: Any = lazy("weft.native.stepping")
-_writes: Any = lazy("weft.native.writes")
-_run: Any = lazy("weft.native.run")
-_build: Any = lazy("weft.native.build")
+_looking: Any = lazy("weft.native.program.describe")
+_stepping: Any = lazy("weft.native.program.stepping")
+_writes: Any = lazy("weft.native.plan.order")
+_run: Any = lazy("weft.native.program.executable")
+_build: Any = lazy("weft.native.plan.build")
 
 AROUND = 2
 """So many lines are shown around one that something comes from."""

@@ -14,8 +14,8 @@ from weft.core.generator import Generator, fork_rng
 from weft.core.interrupts import let_through
 from weft.core.lazy import lazy
 
-_stepping: Any = lazy("weft.native.stepping")
-_blas: Any = lazy("weft.native.blas")
+_stepping: Any = lazy("weft.native.program.stepping")
+_blas: Any = lazy("weft.native.cpu.blas")
 ROUNDS = 5
 
 

@@ -23,7 +23,7 @@ import pytest
 
 import weft
 from weft.capture.entry_cache import read, write
-from weft.native.cache import store
+from weft.native.program.cache import store
 
 SUBJECT = """
 import enum

@@ -16,11 +16,11 @@ import weft
 from tests import refusals, wide
 from weft.core.dtypes import dtype
 from weft.graph.graph import Graph
-from weft.native.build import Built
-from weft.native.reference import Reading, Reference
-from weft.native.run import Executable, planned
-from weft.native.scalar import FLOATS
-from weft.native.tensors import Opaque
+from weft.native.ir.definitions import Opaque
+from weft.native.ir.scalar import FLOATS
+from weft.native.plan.build import Built
+from weft.native.program.executable import Executable, planned
+from weft.native.program.reference import Reading, Reference
 from weft.ops.record import REGISTRY, Op
 from weft.ops.samples import Maker, Sample
 

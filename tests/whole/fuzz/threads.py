@@ -14,17 +14,13 @@ from collections.abc import Iterator
 from unittest import mock
 
 import weft
-from weft.native import (
-    conv,
-    conv_weight,
-    lower_folds,
-    lower_random,
-    lower_scatter,
-    pool,
-    transposing,
-    work,
-    writes,
-)
+from weft.native.cpu import conv, conv_weight, pool
+from weft.native.lower import folds as lower_folds
+from weft.native.lower import random as lower_random
+from weft.native.lower import scatter as lower_scatter
+from weft.native.plan import copy_operands as transposing
+from weft.native.plan import order as writes
+from weft.native.plan import work
 
 CHUNK = 20
 """About how many ns of work a chunk is."""

@@ -1,0 +1,1 @@
+"""The target: LLVM text, libraries, threads and calls of this machine."""

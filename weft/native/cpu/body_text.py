@@ -1,0 +1,367 @@
+"""Scalar bodies as LLVM text: one instruction after the other, on vectors or on single numbers.
+
+Takes a body, how many lanes a value has, and the names of its leaves; appends lines and gives the names of
+the results. One idea: every instruction is defined for all inputs, as NumPy defines it, so nothing that a
+user passes becomes undefined behaviour (division by zero, shifts out of range, floats that fit no int).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from weft.native.cpu.outside import place_of
+from weft.native.ir.scalar import COMPARISONS, FLOATS, HALVES, SIGNED, Instruction, bits_of
+
+LLVM: Final = {"f32": "float", "f64": "double", "b1": "i1", "f16": "half", "b16": "i16"}
+ORDERED: Final = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
+ROUNDINGS: Final = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven"}
+
+
+def element_type(type_: str) -> str:
+    """The LLVM type of one number."""
+    return LLVM.get(type_) or f"i{bits_of(type_)}"
+
+
+def memory_type(type_: str) -> str:
+    """The LLVM type of one number as it stands in memory: truth takes a byte."""
+    return "i8" if type_ == "b1" else element_type(type_)
+
+
+def vector_type(type_: str, lanes: int) -> str:
+    return element_type(type_) if lanes == 1 else f"<{lanes} x {element_type(type_)}>"
+
+
+def literal(number: Any, type_: str) -> str:
+    """A number as LLVM spells it: floats by their bits."""
+    if type_ == "b1":
+        return "true" if number else "false"
+    if type_ in FLOATS:  # float32 is spelt as the float64 of the same value
+        return f"0x{struct.unpack('<Q', struct.pack('<d', float(number)))[0]:016X}"
+    number = int(number)
+    return str(number - (1 << bits_of(type_)) if number >= 1 << (bits_of(type_) - 1) else number)
+
+
+class Writer:
+    """Lines of one function, fresh names, and what the module has to declare."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.declared: dict[str, str] = {}
+        self.block = "entry"
+        """The label of the block that is being written."""
+        self._count = 0
+
+    def name(self, hint: str = "v") -> str:
+        self._count += 1
+        return f"%{hint}{self._count}"
+
+    def label(self, hint: str) -> str:
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def put(self, text: str, hint: str = "v") -> str:
+        """A line that gives a value; its name."""
+        name = self.name(hint)
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def line(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    def open(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def intrinsic(self, base: str, type_: str, lanes: int, *args: str) -> str:
+        """A call of an intrinsic that takes and gives values of one type."""
+        whole = vector_type(type_, lanes)
+        suffix = f"{'' if lanes == 1 else f'v{lanes}'}{type_ if type_ != 'b1' else 'i1'}".replace("u", "i")
+        name = f"@llvm.{base}.{suffix}"
+        self.declared[name] = f"declare {whole} {name}({', '.join([whole] * len(args))})"
+        return self.put(f"call {whole} {name}({', '.join(f'{whole} {arg}' for arg in args)})")
+
+
+class BodyText:
+    """Writes bodies for values of a number of lanes."""
+
+    def __init__(self, writer: Writer, lanes: int) -> None:
+        self.out, self.lanes = writer, lanes
+
+    def type(self, type_: str) -> str:
+        return vector_type(type_, self.lanes)
+
+    def constant(self, number: Any, type_: str) -> str:
+        text = literal(number, type_)
+        return text if self.lanes == 1 else f"splat ({element_type(type_)} {text})"
+
+    def write(
+        self,
+        body: Sequence[Instruction],
+        leaf: Callable[..., str],
+        known: dict[int, str] | None = None,
+    ) -> list[str]:
+        """The names of the results of all instructions, of which some may have been written before."""
+        names: list[str] = []
+        known = known or {}
+        for place, each in enumerate(body):
+            if place in known:
+                names.append(known[place])
+                continue
+            args = [names[place] for place in each.args]
+            types = [body[place].type for place in each.args]
+            names.append(self.step(each, args, types, leaf))
+        return names
+
+    def step(self, each: Instruction, args: list[str], types: list[str], leaf: Any) -> str:
+        op, type_ = each.op, each.type
+        if op == "const":
+            return self.constant(each.value, type_)
+        if op in ("load", "index", "scalar", "fold", "given"):
+            return str(leaf(each))
+        if op == "gather":
+            return str(leaf(each, *args))
+        handler = HANDLERS.get(op)
+        if handler is not None:
+            return handler(self, type_, args, types)
+        if op in COMPARISONS:
+            return self.compare(op, types[0], args)
+        if op in ROUNDINGS:
+            return self.out.intrinsic(ROUNDINGS[op], type_, self.lanes, *args)
+        if op == "call":
+            return self.call(each, args)
+        if op == "rarely":
+            return self.rarely(each, args)
+        raise NotImplementedError(f"{op} has no text")
+
+    def plain(self, word: str, type_: str, args: list[str]) -> str:
+        return self.out.put(f"{word} {self.type(type_)} {', '.join(args)}")
+
+    def compare(self, op: str, type_: str, args: list[str]) -> str:
+        if type_ in FLOATS:
+            return self.plain(f"fcmp {ORDERED[op]}", type_, args)
+        sign = "" if op in ("eq", "ne") else "s" if type_ in SIGNED else "u"
+        return self.plain(f"icmp {sign}{op}", type_, args)
+
+    def choose(self, condition: str, type_: str, yes: str, no: str) -> str:
+        whole = self.type(type_)
+        return self.out.put(f"select {self.type('b1')} {condition}, {whole} {yes}, {whole} {no}")
+
+    def rarely(self, each: Instruction, args: list[str]) -> str:
+        """A branch around what no lane asks for."""
+        out, (condition, usual, given) = self.out, args
+        asked = condition
+        if self.lanes > 1:
+            lanes = out.put(f"bitcast {self.type('b1')} {condition} to i{self.lanes}")
+            asked = out.put(f"icmp ne i{self.lanes} {lanes}, 0")
+        rare, after, before = out.label("rare"), out.label("after"), out.block
+        out.line(f"br i1 {asked}, label %{rare}, label %{after}")
+        out.open(rare)
+        body, place = each.value
+        made = self.choose(condition, each.type, self.write(body, lambda _leaf: given)[place], usual)
+        last = out.block
+        out.line(f"br label %{after}")
+        out.open(after)
+        return out.put(f"phi {self.type(each.type)} [ {usual}, %{before} ], [ {made}, %{last} ]")
+
+    def call(self, each: Instruction, args: list[str]) -> str:
+        """Lane by lane, a function whose address stands in the table."""
+        element = element_type(each.type)
+        place = place_of(f"{each.value}.{each.type}")
+        slot = self.out.put(f"getelementptr ptr, ptr %outside, i64 {place}")
+        function = self.out.put(f"load ptr, ptr {slot}")
+        whole, result = self.type(each.type), "poison"
+        for lane in range(self.lanes):
+            one = args
+            if self.lanes > 1:
+                one = [self.out.put(f"extractelement {whole} {arg}, i64 {lane}") for arg in args]
+            given = ", ".join(f"{element} {arg}" for arg in one)
+            made = self.out.put(f"call {element} {function}({given})")
+            if self.lanes == 1:
+                return made
+            result = self.out.put(f"insertelement {whole} {result}, {element} {made}, i64 {lane}")
+        return result
+
+
+# -- one function per instruction ----------------------------------------------------------------------------
+Handler = Callable[[BodyText, str, list[str], list[str]], str]
+
+
+def _arithmetic(float_word: str, int_word: str) -> Handler:
+    def write(text: BodyText, type_: str, args: list[str], _types: list[str]) -> str:
+        return text.plain(float_word if type_ in FLOATS else int_word, type_, args)
+
+    return write
+
+
+def _divide(text: BodyText, type_: str, args: list[str], _types: list[str]) -> str:
+    return text.plain("fdiv", type_, args) if type_ in FLOATS else _whole(text, type_, args, "div")
+
+
+def _remainder(text: BodyText, type_: str, args: list[str], _types: list[str]) -> str:
+    if type_ in FLOATS:
+        return text.plain("frem", type_, args)
+    return _whole(text, type_, args, "rem")
+
+
+def _whole(text: BodyText, type_: str, args: list[str], word: str) -> str:
+    """Division of ints where the machine's would fault: by zero gives 0, the smallest by -1 itself."""
+    x, y = args
+    zero, one = text.constant(0, type_), text.constant(1, type_)
+    nothing = text.compare("eq", type_, [y, zero])
+    safe = text.choose(nothing, type_, one, y)
+    if type_ not in SIGNED:
+        made = text.plain(f"u{word}", type_, [x, safe])
+        return text.choose(nothing, type_, zero, made)
+    minus = text.compare("eq", type_, [y, text.constant(-1, type_)])
+    safe = text.choose(minus, type_, one, safe)
+    made = text.plain(f"s{word}", type_, [x, safe])
+    if word == "div":
+        negative = text.plain("sub", type_, [zero, x])
+        made = text.choose(minus, type_, negative, made)
+    return text.choose(nothing, type_, zero, made)
+
+
+def _smaller(op: str) -> Handler:
+    def write(text: BodyText, type_: str, args: list[str], _types: list[str]) -> str:
+        x, y = args
+        first = text.compare("lt" if op == "min" else "gt", type_, [x, y])
+        if type_ in FLOATS:
+            strange = text.plain("fcmp uno", type_, [x, x])
+            first = text.plain("or", "b1", [first, strange])
+        return text.choose(first, type_, x, y)
+
+    return write
+
+
+def _shift(word: str) -> Handler:
+    def write(text: BodyText, type_: str, args: list[str], _types: list[str]) -> str:
+        x, y = args
+        bits = bits_of(type_)
+        signed = word == "shr" and type_ in SIGNED
+        llvm = "shl" if word == "shl" else "ashr" if signed else "lshr"
+        if y.startswith("splat") or y.lstrip("-").isdigit():
+            return text.plain(llvm, type_, [x, y])
+        inside = text.plain("icmp ult", type_, [y, text.constant(bits, type_)])
+        amount = text.choose(inside, type_, y, text.constant(bits - 1 if signed else 0, type_))
+        made = text.plain(llvm, type_, [x, amount])
+        return made if signed else text.choose(inside, type_, made, text.constant(0, type_))
+
+    return write
+
+
+def _negate(text: BodyText, type_: str, args: list[str], _types: list[str]) -> str:
+    if type_ in FLOATS:
+        return text.plain("fneg", type_, args)
+    return text.plain("sub", type_, [text.constant(0, type_), *args])
+
+
+def _absolute(text: BodyText, type_: str, args: list[str], _types: list[str]) -> str:
+    if type_ in FLOATS:
+        return text.out.intrinsic("fabs", type_, text.lanes, *args)
+    negative = text.compare("lt", type_, [args[0], text.constant(0, type_)])
+    return text.choose(negative, type_, _negate(text, type_, args, []), args[0])
+
+
+def _root(text: BodyText, type_: str, args: list[str], _types: list[str]) -> str:
+    return text.out.intrinsic("sqrt", type_, text.lanes, *args)
+
+
+def _fused(text: BodyText, type_: str, args: list[str], _types: list[str]) -> str:
+    return text.out.intrinsic("fma", type_, text.lanes, *args)
+
+
+def _not(text: BodyText, type_: str, args: list[str], _types: list[str]) -> str:
+    return text.plain("xor", type_, [args[0], text.constant(1 if type_ == "b1" else -1, type_)])
+
+
+def _popcount(text: BodyText, type_: str, args: list[str], _types: list[str]) -> str:
+    return text.out.intrinsic("ctpop", type_, text.lanes, *args)
+
+
+def _select(text: BodyText, type_: str, args: list[str], _types: list[str]) -> str:
+    return text.choose(args[0], type_, args[1], args[2])
+
+
+def _bitcast(text: BodyText, type_: str, args: list[str], types: list[str]) -> str:
+    if element_type(types[0]) == element_type(type_):
+        return args[0]
+    return text.out.put(f"bitcast {text.type(types[0])} {args[0]} to {text.type(type_)}")
+
+
+def _high(text: BodyText, type_: str, args: list[str], _types: list[str]) -> str:
+    """The upper half of a product of unsigned numbers."""
+    bits = bits_of(type_)
+    wide = f"i{2 * bits}" if text.lanes == 1 else f"<{text.lanes} x i{2 * bits}>"
+    x, y = (text.out.put(f"zext {text.type(type_)} {arg} to {wide}") for arg in args)
+    product = text.out.put(f"mul {wide} {x}, {y}")
+    amount = str(bits) if text.lanes == 1 else f"splat (i{2 * bits} {bits})"
+    upper = text.out.put(f"lshr {wide} {product}, {amount}")
+    return text.out.put(f"trunc {wide} {upper} to {text.type(type_)}")
+
+
+def _cast(text: BodyText, type_: str, args: list[str], types: list[str]) -> str:
+    (x,), (given,) = args, types
+
+    def convert(word: str, source: str, target: str, value: str) -> str:
+        return text.out.put(f"{word} {text.type(source)} {value} to {text.type(target)}")
+
+    if given in HALVES or type_ in HALVES:
+        return _half(text, type_, x, given, convert)
+    if given in FLOATS and type_ in FLOATS:
+        return convert("fpext" if type_ == "f64" else "fptrunc", given, type_, x)
+    if type_ in FLOATS:
+        return convert("sitofp" if given in SIGNED else "uitofp", given, type_, x)
+    if given in FLOATS:
+        return _to_int(text, type_, x, given, convert)
+    before, after = bits_of(given), bits_of(type_)
+    if before == after:
+        return x
+    word = "trunc" if after < before else "sext" if given in SIGNED else "zext"
+    return convert(word, given, type_, x)
+
+
+def _half(text: BodyText, type_: str, x: str, given: str, convert: Callable[..., str]) -> str:
+    """Between float32 and the halves. The machine converts float16; bfloat16 is the upper half of a float32,
+    rounded to the nearest, of two to the even one.
+    """
+    if "f16" in (given, type_):
+        return convert("fpext" if given == "f16" else "fptrunc", given, type_, x)
+    plain, constant = text.plain, text.constant
+    if given == "b16":
+        wide = convert("zext", "b16", "i32", x)
+        return convert("bitcast", "i32", "f32", plain("shl", "i32", [wide, constant(16, "i32")]))
+    bits = convert("bitcast", "f32", "i32", x)
+    upper = plain("lshr", "i32", [bits, constant(16, "i32")])
+    odd = plain("and", "i32", [upper, constant(1, "i32")])
+    more = plain("add", "i32", [plain("add", "i32", [bits, constant(0x7FFF, "i32")]), odd])
+    near = plain("lshr", "i32", [more, constant(16, "i32")])
+    quiet = plain("or", "i32", [upper, constant(0x40, "i32")])
+    strange = plain("fcmp uno", "f32", [x, x])
+    return convert("trunc", "i32", "b16", text.choose(strange, "i32", quiet, near))
+
+
+def _to_int(text: BodyText, type_: str, x: str, given: str, convert: Callable[..., str]) -> str:
+    """Truncates; where the number fits no int of 64 bits (of 32, for smaller types), what x86 gives."""
+    wide = "i32" if type_ in ("i8", "u8", "i16", "i32") else "i64"
+    limit = 2.0 ** (bits_of(wide) - 1)
+    if type_ == "u64":
+        limit = 2.0**64
+    low = text.compare("ge", given, [x, text.constant(0.0 if type_ == "u64" else -limit, given)])
+    high = text.compare("lt", given, [x, text.constant(limit, given)])
+    fits = text.plain("and", "b1", [low, high])
+    safe = text.choose(fits, given, x, text.constant(0.0, given))
+    target = type_ if type_ == "u64" else wide
+    made = convert("fptoui" if type_ == "u64" else "fptosi", given, target, safe)
+    made = text.choose(fits, target, made, text.constant(1 << (bits_of(wide) - 1), target))
+    return _cast(text, type_, [made], [target])
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "add": _arithmetic("fadd", "add"), "sub": _arithmetic("fsub", "sub"), "mul": _arithmetic("fmul", "mul"),
+    "and": _arithmetic("and", "and"), "or": _arithmetic("or", "or"), "xor": _arithmetic("xor", "xor"),
+    "div": _divide, "rem": _remainder, "min": _smaller("min"), "max": _smaller("max"), "shl": _shift("shl"),
+    "shr": _shift("shr"), "neg": _negate, "abs": _absolute, "sqrt": _root, "fma": _fused, "not": _not,
+    "popcount": _popcount, "select": _select, "bitcast": _bitcast, "mulhigh": _high, "cast": _cast,
+}  # fmt: skip

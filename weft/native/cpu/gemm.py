@@ -1,0 +1,134 @@
+"""Small matrix products: register tiles, without packing the operands.
+
+Gives the text of functions with the records of `weft.native.cpu.blas`. One idea: what BLAS gains by
+rearranging
+matrices it loses where there are few rows, so a tile of the result is held in registers, the second matrix is
+read along its rows, and elements of the first one are spread over lanes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from weft.native.cpu.conv_code import Code
+from weft.native.ir.definitions import Product
+
+WIDE: Final = (12, 4, 1)
+NARROW: Final = (6, 2, 1)
+"""Rows of tiles, of two vectors each: as many as there are registers for, then those for the rest."""
+THREES: Final = 3
+"""Rows that are reached from one pointer: addresses have a factor of up to two, and more."""
+
+
+SMALL: Final = 1_000_000
+"""Up to so many multiplications, BLAS has kernels of its own that rearrange nothing."""
+LITTLE: Final = 400_000
+"""The same, of one of many products."""
+MOST_ROWS: Final = 64
+FEW: Final = 8
+LEAST_COLUMNS: Final = 32
+NEAR: Final = 1 << 16
+"""Up to so many elements of a matrix are read as fast as if they were rearranged."""
+DEEPEST: Final = 512
+
+
+def is_better(each: Product) -> bool:
+    """Whether a product is computed here: measured, for float32, at half of BLAS's time up to its own."""
+    if each.type != "f32" or each.right.transposed or each.columns < LEAST_COLUMNS or each.packed:
+        return False
+    size = each.rows * each.columns * each.depth
+    if each.rows > MOST_ROWS or each.count > 1:
+        turned = each.left.transposed  # whose rows lie side by side, not behind each other in the same lines
+        most = max(each.rows // 4 if turned else each.rows, each.columns) * each.depth
+        deepest = 2 * DEEPEST if turned else DEEPEST
+        lanes = -(-each.columns // LEAST_COLUMNS) * LEAST_COLUMNS
+        fits = each.columns * 10 >= lanes * 9  # few lanes without work
+        if fits and most <= NEAR and each.depth <= deepest and size > (SMALL if each.count == 1 else LITTLE):
+            return each.rows % 4 == 0 or each.rows >= 2 * MOST_ROWS
+    whole = each.rows >= 2 * FEW or (each.rows >= FEW and each.rows % 4 == 0)  # no row by itself
+    return whole and each.rows <= MOST_ROWS and size > SMALL
+
+
+@cache
+def lines(type_: str, batched: bool, vector_bytes: int) -> list[str]:
+    """The function of a product whose second matrix is not transposed: see Note [Record of a product] in
+    `weft.native.cpu.blas`.
+    """
+    code = Code(type_, vector_bytes)
+    numbers = code.numbers(0, 18)
+    left, right, result = (code.past(code.buffer(place), numbers[place + 1]) for place in (5, 8, 11))
+    turned = code.out.put(f"icmp ne i64 {numbers[3]}, 0")
+    down = code.out.put(f"select i1 {turned}, i64 1, i64 {numbers[7]}")
+    across = code.out.put(f"select i1 {turned}, i64 {numbers[7]}, i64 1")
+    onto = code.out.put(f"icmp ne i64 {numbers[17]}, 0")
+    tile = _Product(code, numbers, down, across, onto, WIDE if vector_bytes == 64 else NARROW)
+    if batched:
+        with code.loop("%lo", "%hi") as entry:
+            a, b, c = (
+                code.past(start, code.mul(entry.at, numbers[place]))
+                for start, place in ((left, 14), (right, 15), (result, 16))
+            )
+            tile.write(a, b, c, "0", numbers[0])
+    else:
+        tile.write(left, right, result, "%lo", "%hi")
+    return code.text().splitlines()
+
+
+class _Product:
+    """Writes the loops of one product."""
+
+    def __init__(
+        self, code: Code, numbers: list[str], down: str, across: str, onto: str, heights: tuple[int, ...]
+    ) -> None:
+        self.code, self.down, self.across, self.onto, self.heights = code, down, across, onto, heights
+        self.columns, self.depth = numbers[1], numbers[2]
+        self.right_step, self.result_step = numbers[10], numbers[13]
+
+    def write(self, a: str, b: str, c: str, first: str, last: str) -> None:
+        code = self.code
+        with code.loop("0", self.columns, 2 * code.lanes) as column:
+            left = code.sub(self.columns, column.at)
+            masks = [code.first_lanes(left), code.first_lanes(code.sub(left, code.lanes))]
+            start = code.past(b, column.at)
+            row = first
+            for height in self.heights:
+                stop = code.sub(last, height - 1)
+                with code.loop(row, stop, height) as rows:
+                    target = code.past(c, code.add(code.mul(rows.at, self.result_step), column.at))
+                    self.tile(code.past(a, code.mul(rows.at, self.down)), start, target, masks, height)
+                row = rows.at
+
+    def tile(self, a: str, b: str, c: str, masks: list[str], height: int) -> None:
+        """`height` rows of two vectors."""
+        code = self.code
+        pointers = [code.past(a, code.mul(self.down, row)) for row in range(0, height, THREES)]
+        carried = [("ptr", b), *[("ptr", pointer) for pointer in pointers]]
+        carried += [(code.vector, "zeroinitializer")] * (2 * height)
+        with code.loop("0", self.depth, 1, carried) as depth:
+            here, *rest = depth.values
+            starts, sums = rest[: len(pointers)], rest[len(pointers) :]
+            row_of_b = [
+                code.masked_load(here, masks[0]),
+                code.masked_load(code.past(here, code.lanes), masks[1]),
+            ]
+            made = []
+            for row in range(height):
+                start, number = starts[row // THREES], row % THREES
+                place = start if not number else code.past(start, code.mul(self.down, number))
+                spread = code.splat(code.load_one(place))
+                for part in range(2):
+                    made.append(code.fma(spread, row_of_b[part], sums[2 * row + part]))
+            depth.following = [
+                code.past(here, self.right_step), *[code.past(each, self.across) for each in starts], *made
+            ]  # fmt: skip
+        sums = depth.values[1 + len(pointers) :]
+        for row in range(height):
+            for part in range(2):
+                target = code.past(c, code.add(code.mul(self.result_step, row), part * code.lanes))
+                old = code.masked_load(target, masks[part])
+                total = code.plus(old, sums[2 * row + part])
+                value = code.out.put(
+                    f"select i1 {self.onto}, {code.vector} {total}, {code.vector} {sums[2 * row + part]}"
+                )
+                code.masked_store(value, target, masks[part])

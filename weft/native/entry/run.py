@@ -1,0 +1,402 @@
+"""What an entry does behind its checks: addresses, results, the run, versions; as LLVM text.
+
+Takes the writer of an entry. One idea: everything that can fail (memory) is done before the program runs, and
+the results are owned by one tuple from the start, so giving up is dropping that tuple.
+
+# Note [Tables of a run]
+    givens    place, register of the array (or float), whether it is a float, first and last byte reached
+    made      place, dtype, rank, sizes, strides (or 0)           arrays that the program fills
+              place, 0, -1                                        a float that it fills
+    outputs   NEW, number of `made`, version                      a new tensor on a new array
+              AGAIN, number of `made`, version                    another one on an array made before
+              NUMBER, number of `made`                            a new float
+              THERE, register                                     an object that is there
+              CONSTANT, object
+    written   register of the tensor, number in `givens`, by how much its version grows
+    arena     place, offset
+`draw` is called without arguments and gives an array, the seeds: its memory is the program's at the place
+`seeds`. Where the program comes to nothing, `give_back` is called with it; otherwise it may be one of the
+results.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.native.entry.text import DATA, ITEMS, LENGTH
+
+NEW, THERE, CONSTANT, AGAIN, NUMBER = range(5)
+FLOAT_AT = 16
+"""Where a float's bits stand."""
+
+
+def write_run(w: Any) -> None:
+    """From `run` to the end; `give` is where entries without a program come in."""
+    _addresses(w)
+    _apart(w)
+    w.go("give")
+    w.begin("give")
+    _results(w)
+    w.choose(w.other("i64", w.header("runs", "i64"), "0"), "prepare", "finish")
+    w.begin("prepare")
+    _made_addresses(w)
+    _arena(w)
+    _hold(w, "Py_IncRef")
+    _draw(w)
+    _call(w)
+    _put_back(w)
+    _count(w)
+    _finish(w)
+    w.begin("finish")
+    w.resume()
+    w.put(f"ret ptr {w.load('%results')}")
+    w.begin("short")  # of memory, of an end, or of seeds
+    w.call("void", "Py_DecRef", f"ptr {w.load('%results')}")
+    w.go("raised")
+
+
+def _count(w: Any) -> None:
+    """One more call, where somebody counts them."""
+    counted, on = w.label(), w.label()
+    place = w.header("calls")
+    w.choose(w.other("ptr", place, "null"), counted, on)
+    w.begin(counted)
+    w.store("i64", w.let(f"add i64 {w.load(place, 0, 'i64')}, 1"), place)
+    w.go(on)
+    w.begin(on)
+
+
+def _addresses(w: Any) -> None:
+    """Where inputs lie; whether that is where they lay in the last call."""
+    template = w.header("template_at")
+    number, head, done = w.loop("%place.count")
+    place = w.scaled(number, 8)
+    w.store("i64", w.load(template, place, "i64"), "%buffers", place)
+    w.turn(number, head, done)
+    w.store("i1", "0", "%changed")
+    table, last = w.header("givens_at"), w.header("last_at")
+    number, head, done = w.loop(w.header("givens", "i64"))
+    row = w.row(table, number)
+    value, kind = w.operand(row, 1), w.field(row, 2)
+    inside = w.let(f"ptrtoint ptr {w.at(value, FLOAT_AT)} to i64")
+    data = w.let(f"select i1 {w.other('i64', kind, '0')}, i64 {inside}, i64 {w.load(value, DATA, 'i64')}")
+    w.store("i64", data, "%buffers", w.scaled(w.field(row, 0), 8))
+    moved = w.other("i64", data, w.load(last, w.scaled(number, 8), "i64"))
+    w.store("i1", w.let(f"or i1 {moved}, {w.load('%changed', 0, 'i1')}"), "%changed")
+    w.turn(number, head, done)
+
+
+def _apart(w: Any) -> None:
+    """That no input which is written reaches into another one: asked anew when something has moved."""
+    ask, on = w.label(), w.label()
+    some = w.other("i64", w.header("written", "i64"), "0")
+    w.choose(w.let(f"and i1 {some}, {w.load('%changed', 0, 'i1')}"), ask, on)
+    w.begin(ask)
+    writes, table, last = w.header("written_at"), w.header("givens_at"), w.header("last_at")
+    count = w.header("givens", "i64")
+    number, head, done = w.loop(w.header("written", "i64"))
+    own = w.field(w.row(writes, number), 1)
+    low, high = _span(w, w.row(table, own))
+    other, other_head, other_done = w.loop(count)
+    start, stop = _span(w, w.row(table, other))
+    meets = w.let(f"and i1 {w.let(f'icmp ult i64 {start}, {high}')}, {w.let(f'icmp ult i64 {low}, {stop}')}")
+    w.need(w.let(f"or i1 {w.same('i64', own, other)}, {w.let(f'xor i1 {meets}, true')}"))
+    w.turn(other, other_head, other_done)
+    w.turn(number, head, done)
+    number, head, done = w.loop(count)
+    place = w.scaled(w.field(w.row(table, number), 0), 8)
+    w.store("i64", w.load("%buffers", place, "i64"), last, w.scaled(number, 8))
+    w.turn(number, head, done)
+    w.go(on)
+    w.begin(on)
+
+
+def _span(w: Any, row: str) -> tuple[str, str]:
+    """The first byte that an input reaches, and the one behind the last."""
+    data = w.load("%buffers", w.scaled(w.field(row, 0), 8), "i64")
+    return w.let(f"add i64 {data}, {w.field(row, 3)}"), w.let(f"add i64 {data}, {w.field(row, 4)}")
+
+
+# -- results -------------------------------------------------------------------------------------------------
+def _results(w: Any) -> None:
+    """A tuple of outputs and of what checks have read; owned from here on."""
+    outputs, returned = w.header("outputs", "i64"), w.header("returned", "i64")
+    found = w.call("ptr", "PyTuple_New", f"i64 {w.let(f'add i64 {outputs}, {returned}')}")
+    w.need(w.other("ptr", found, "null"), "erred")
+    w.put(f"store ptr {found}, ptr %results")
+    items, table = w.at(found, ITEMS), w.header("outputs_at")
+    number, head, done = w.loop(outputs)
+    row, place = w.row(table, number), w.at(items, w.scaled(number, 8))
+    new, again, there, constant, single, end = (w.label() for _ in range(6))
+    kinds = {THERE: there, CONSTANT: constant, AGAIN: again, NUMBER: single}
+    cases = " ".join(f"i64 {kind}, label %{label}" for kind, label in kinds.items())
+    w.put(f"switch i64 {w.field(row, 0)}, label %{new} [{cases}]")
+    w.begin(new)
+    w.put(f"store ptr {_tensor(w, row, _new_array(w, row))}, ptr {place}")
+    w.go(end)
+    w.begin(again)
+    array = w.load("%fresh", w.scaled(w.field(row, 1), 8))
+    w.call("void", "Py_IncRef", f"ptr {array}")
+    w.put(f"store ptr {_tensor(w, row, array)}, ptr {place}")
+    w.go(end)
+    w.begin(there)
+    _share(w, w.operand(row, 1), place)
+    w.go(end)
+    w.begin(constant)
+    _share(w, w.pointer(row, 1), place)
+    w.go(end)
+    w.begin(single)
+    value = w.call("ptr", "PyFloat_FromDouble", "double 0.0")
+    w.need(w.other("ptr", value, "null"), "short")
+    w.put(f"store ptr {value}, ptr {place}")
+    w.put(f"store ptr {value}, ptr {w.at('%fresh', w.scaled(w.field(row, 1), 8))}")
+    w.go(end)
+    w.begin(end)
+    w.turn(number, head, done)
+    behind, table = w.at(items, w.scaled(outputs, 8)), w.header("returned_at")
+    number, head, done = w.loop(returned)
+    value = w.load(w.register(w.load(table, w.scaled(number, 8), "i64")))
+    _share(w, value, w.at(behind, w.scaled(number, 8)))
+    w.turn(number, head, done)
+
+
+def _share(w: Any, value: str, place: str) -> None:
+    w.call("void", "Py_IncRef", f"ptr {value}")
+    w.put(f"store ptr {value}, ptr {place}")
+
+
+def _new_array(w: Any, row: str) -> str:
+    made = w.field(row, 1)
+    facts = w.row(w.header("made_at"), made)
+    kind = w.pointer(facts, 1)
+    w.call("void", "Py_IncRef", f"ptr {kind}")  # which the call takes
+    rank = w.let(f"trunc i64 {w.field(facts, 2)} to i32")
+    given = [f"ptr {w.api('ndarray')}", f"ptr {kind}", f"i32 {rank}"]
+    given += [f"ptr {w.pointer(facts, 3)}", f"ptr {w.pointer(facts, 4)}", "ptr null", "i32 0", "ptr null"]
+    array = w.call("ptr", "PyArray_NewFromDescr", *given)
+    w.need(w.other("ptr", array, "null"), "short")
+    w.put(f"store ptr {array}, ptr {w.at('%fresh', w.scaled(made, 8))}")
+    return str(array)
+
+
+def _tensor(w: Any, row: str, array: str) -> str:
+    """A new tensor that holds an array, which becomes its own."""
+    tensor = w.call("ptr", "PyType_GenericAlloc", f"ptr {w.api('Tensor')}", "i64 0")
+    holds = w.label()
+    drop = w.label()
+    w.choose(w.other("ptr", tensor, "null"), holds, drop)
+    w.begin(drop)
+    w.call("void", "Py_DecRef", f"ptr {array}")
+    w.go("short")
+    w.begin(holds)
+    w.store("ptr", array, tensor, w.tensor["array"])
+    plain = {"tracked": "False", "index": "zero"}
+    for slot in ("tracked", "index", "node", "cell", "origin", "_grad", "hooks"):
+        _share(w, w.api(plain.get(slot, "None")), w.at(tensor, w.tensor[slot]))
+    version, written, on = w.field(row, 2), w.label(), w.label()
+    w.choose(w.same("i64", version, "0"), on, written)
+    w.begin(written)
+    _new_cell(w, tensor, version)
+    w.go(on)
+    w.begin(on)
+    return str(tensor)
+
+
+def _new_cell(w: Any, tensor: str, version: str) -> None:
+    """A version of its own for a tensor that has none; without memory it is left without."""
+    cell = w.call("ptr", "PyList_New", "i64 1")
+    give, on, lost = w.label(), w.label(), w.label()
+    w.choose(w.other("ptr", cell, "null"), give, lost)
+    w.begin(give)
+    w.put(f"store ptr {w.call('ptr', 'PyLong_FromLong', f'i64 {version}')}, ptr {w.load(cell, ITEMS)}")
+    w.store("ptr", cell, tensor, w.tensor["cell"])
+    w.call("void", "Py_DecRef", f"ptr {w.api('None')}")
+    w.go(on)
+    w.begin(lost)
+    w.call("void", "PyErr_Clear")
+    w.go(on)
+    w.begin(on)
+
+
+# -- the run -------------------------------------------------------------------------------------------------
+def _made_addresses(w: Any) -> None:
+    table = w.header("made_at")
+    number, head, done = w.loop("%made.count")
+    made, row = w.load("%fresh", w.scaled(number, 8)), w.row(table, number)
+    inside = w.let(f"ptrtoint ptr {w.at(made, FLOAT_AT)} to i64")
+    single = w.same("i64", w.field(row, 2), "-1")
+    data = w.let(f"select i1 {single}, i64 {inside}, i64 {w.load(made, DATA, 'i64')}")
+    w.store("i64", data, "%buffers", w.scaled(w.field(row, 0), 8))
+    w.turn(number, head, done)
+
+
+def _arena(w: Any) -> None:
+    """Memory for what the program keeps to itself: the entry's own, or new where that is taken."""
+    take, new, have, on = (w.label() for _ in range(4))
+    size = w.header("arena_bytes", "i64")
+    w.put("store ptr null, ptr %arena")
+    w.choose(w.same("i64", size, "0"), on, take)
+    w.begin(take)
+    block = w.header("block")
+    w.put(f"store ptr {block}, ptr %arena")
+    w.choose(w.same("ptr", block, "null"), new, have)
+    w.begin(new)
+    made = w.call("ptr", "aligned_alloc", "i64 64", f"i64 {size}")
+    w.need(w.other("ptr", made, "null"), "short")
+    w.put(f"store ptr {made}, ptr %arena")
+    w.go(have)
+    w.begin(have)
+    w.store("ptr", "null", "%header", 8 * w.place_of("block"))
+    start = w.let(f"ptrtoint ptr {w.load('%arena')} to i64")
+    table = w.header("arena_at")
+    number, head, done = w.loop(w.header("arena", "i64"))
+    row = w.row(table, number)
+    w.store("i64", w.let(f"add i64 {start}, {w.field(row, 1)}"), "%buffers", w.scaled(w.field(row, 0), 8))
+    w.turn(number, head, done)
+    w.go(on)
+    w.begin(on)
+
+
+def _put_back(w: Any) -> None:
+    none, own, other, on = (w.label() for _ in range(4))
+    block = w.load("%arena")
+    w.choose(w.same("ptr", block, "null"), on, none)
+    w.begin(none)
+    w.choose(w.same("ptr", block, w.header("home")), own, other)
+    w.begin(own)
+    w.store("ptr", block, "%header", 8 * w.place_of("block"))
+    w.go(on)
+    w.begin(other)
+    w.call("void", "free", f"ptr {block}")
+    w.go(on)
+    w.begin(on)
+
+
+def _hold(w: Any, what: str) -> None:
+    """Takes hold of all that the program reads while others may run, and lets it go."""
+    hold, on = w.label(), w.label()
+    w.choose(w.other("i64", w.header("release", "i64"), "0"), hold, on)
+    w.begin(hold)
+    for name, place in (("givens", 1), ("written", 0)):
+        table = w.header(f"{name}_at")
+        number, head, done = w.loop(w.header(name, "i64"))
+        w.call("void", what, f"ptr {w.operand(w.row(table, number), place)}")
+        w.turn(number, head, done)
+    w.go(on)
+    w.begin(on)
+
+
+def _draw(w: Any) -> None:
+    """Asks Python for the seeds of random numbers, where the program draws; all that it reads is held."""
+    ask, given, none, on = (w.label() for _ in range(4))
+    w.put("store ptr null, ptr %drawn")
+    function = w.header("draw")
+    w.choose(w.same("ptr", function, "null"), on, ask)
+    w.begin(ask)
+    w.resume()
+    seeds = w.call("ptr", "PyObject_CallNoArgs", f"ptr {function}")
+    w.pause()
+    w.choose(w.other("ptr", seeds, "null"), given, none)
+    w.begin(none)
+    w.store("i64", "-1", "%reached")
+    w.go("called")
+    w.begin(given)
+    w.put(f"store ptr {seeds}, ptr %drawn")
+    w.store("i64", w.load(seeds, DATA, "i64"), "%buffers", w.scaled(w.header("seeds", "i64"), 8))
+    w.go(on)
+    w.begin(on)
+
+
+def _show_seeds(w: Any) -> None:
+    """Lets go of the seeds, or puts them where None stands among the results."""
+    keep, drop, on = (w.label() for _ in range(3))
+    item = w.header("seeds_item", "i64")
+    w.choose(w.same("i64", item, "0"), drop, keep)
+    w.begin(keep)
+    place = w.at(w.load("%results"), w.scaled(item, 8))
+    w.store("ptr", w.load("%drawn"), place, ITEMS - 8)
+    w.call("void", "Py_DecRef", f"ptr {w.api('None')}")
+    w.go(on)
+    w.begin(drop)
+    w.call("void", "Py_DecRef", f"ptr {w.load('%drawn')}")
+    w.go(on)
+    w.begin(on)
+
+
+def _undraw(w: Any) -> None:
+    """Takes back random numbers that no result contains."""
+    give, fine, on = (w.label() for _ in range(3))
+    w.choose(w.same("ptr", w.load("%drawn"), "null"), on, give)
+    w.begin(give)
+    given = [f"ptr {w.header('give_back')}", "ptr %drawn", "i64 1", "ptr null"]
+    found = w.call("ptr", "PyObject_Vectorcall", *given)
+    w.choose(w.same("ptr", found, "null"), on, fine)  # an error is looked at where the entry ends
+    w.begin(fine)
+    w.call("void", "Py_DecRef", f"ptr {found}")
+    w.go(on)
+    w.begin(on)
+
+
+def _call(w: Any) -> None:
+    """Runs the program, without the interpreter's lock where it takes long."""
+    run, state, blas = (w.load(w.header("pool"), 8 * place) for place in range(3))
+    given = [f"ptr {w.header('code')}", "i64 0", f"i64 {w.header('steps', 'i64')}", "ptr %buffers"]
+    given += [f"ptr {w.header('outside')}", f"ptr {state}", f"ptr {blas}"]
+    call = f"call i64 {run}({', '.join(given)})"
+    apart, here, on = (w.label() for _ in range(3))
+    w.choose(w.other("i64", w.header("release", "i64"), "0"), apart, here)
+    w.begin(apart)
+    w.resume()  # which is for all threads
+    thread = w.call("ptr", "PyEval_SaveThread")
+    w.store("i64", w.let(call), "%reached")
+    w.call("void", "PyEval_RestoreThread", f"ptr {thread}")
+    w.pause()
+    w.go(on)
+    w.begin(here)
+    w.store("i64", w.let(call), "%reached")
+    w.go(on)
+    w.begin(on)
+    w.go("called")
+    w.begin("called")
+
+
+def _finish(w: Any) -> None:
+    """Versions of what was written; a program that did not come to its end has written nothing."""
+    fine, failed = w.label(), w.label()
+    w.choose(w.same("i64", w.load("%reached", 0, "i64"), w.header("steps", "i64")), fine, failed)
+    w.begin(fine)
+    _versions(w)
+    _hold(w, "Py_DecRef")
+    _show_seeds(w)
+    w.go("finish")
+    w.begin(failed)
+    _undraw(w)
+    w.call("void", "Py_DecRef", f"ptr {w.load('%drawn')}")
+    _hold(w, "Py_DecRef")
+    w.go("short")
+
+
+def _versions(w: Any) -> None:
+    """Counts the writes to inputs."""
+    table = w.header("written_at")
+    number, head, done = w.loop(w.header("written", "i64"))
+    row = w.row(table, number)
+    tensor, times = w.operand(row, 0), w.field(row, 2)
+    cell = w.load(tensor, w.tensor["cell"])
+    none, some, end, grow = (w.label() for _ in range(4))
+    w.choose(w.same("ptr", cell, w.api("None")), none, some)
+    w.begin(none)
+    _new_cell(w, tensor, times)
+    w.go(end)
+    w.begin(some)
+    filled = w.let(f"icmp ugt i64 {w.load(cell, LENGTH, 'i64')}, 0")
+    w.choose(filled, grow, end)
+    w.begin(grow)
+    place = w.load(cell, ITEMS)
+    old = w.load(place)
+    now = w.let(f"add i64 {w.call('i64', 'PyLong_AsLong', f'ptr {old}')}, {times}")
+    w.put(f"store ptr {w.call('ptr', 'PyLong_FromLong', f'i64 {now}')}, ptr {place}")
+    w.call("void", "Py_DecRef", f"ptr {old}")
+    w.go(end)
+    w.begin(end)
+    w.turn(number, head, done)

@@ -1,0 +1,1 @@
+"""Programs before machine code, as data: definitions, scalar bodies, kernels."""

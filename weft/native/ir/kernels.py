@@ -1,0 +1,167 @@
+"""Kernels as data: loops, what they load, compute, fold and store.
+
+Gives the records that lowering makes and that the emitter writes as LLVM text and `interpret` runs with
+NumPy. One idea: a kernel knows neither sizes nor strides nor addresses, only how many loops there are and
+how each operand moves along the innermost one; all numbers stand in the record of the call.
+
+# Note [Loops]
+    for row in lo..hi:                    the outer axes, counted as one number (they are split up per row)
+        phase 0: for i in 0..inner:       loads, body, stores; folds over the row
+        phase 1: for i in 0..inner:       may read what the folds of earlier phases gave
+        at the end of each phase:         a body over folds alone; its results count as folds, too, and can be
+                                          stored once a row
+A kernel without folds has one phase. Its rows are all outer axes; `lo` and `hi` cut them into chunks, by
+which
+kernels run on several threads. Where there is one row only, they cut the innermost axis.
+
+# Note [Folds]
+`row`      over the innermost axis: `lanes` partial sums per row, then one tree over them: the bits depend on
+           the length of the row alone
+`column`   over the rows of the chunk: one partial result per element of the innermost axis. Chunks give a row
+           of partial results each (`partial`), which a later kernel folds in order
+`all`      over everything in the chunk; partial results per chunk, folded later in order
+How rows are cut into chunks depends on sizes alone, never on the number of threads.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Final
+
+from weft.core.records import record
+from weft.native.ir.scalar import Body, text
+
+FOLDS: Final = ("sum", "prod", "max", "min", "any", "all")
+LANES: Final = 4
+"""How many vectors of partial sums a fold has: enough to hide the latency of an addition."""
+EVEN: Final = 64
+"""What a walk takes at a time divides this."""
+LONGEST: Final = 8192
+"""Rows that one long row is cut into are not longer than this."""
+
+
+def is_even(sizes: tuple[int, ...]) -> bool:
+    """Whether loops of these sizes need no remainders."""
+    return len(sizes) > 1 and sizes[-1] % EVEN == 0
+
+
+def row_of(size: int) -> int:
+    """How long the rows are that one long row may be cut into; 0 where they would leave a rest."""
+    if size % EVEN:
+        return 0
+    times = size // EVEN
+    return EVEN * next(n for n in range(min(times, LONGEST // EVEN), 0, -1) if times % n == 0)
+
+
+class Scope(Enum):
+    """What a fold goes over; see Note [Folds]."""
+
+    ROW = "row"
+    COLUMN = "column"
+    ALL = "all"
+
+
+class Step(Enum):
+    """How an operand moves along the innermost axis."""
+
+    NONE = 0
+    ONE = 1
+    OTHER = 2
+
+
+@record(frozen=True, slots=True)
+class Access:
+    """An operand: a buffer, walked along by strides that the record gives."""
+
+    type: str
+    step: Step
+    written: bool = False
+
+
+@record(frozen=True, slots=True)
+class Fold:
+    """A fold of one value of a phase."""
+
+    kind: str
+    value: int
+    """The instruction of the phase's body whose results are folded."""
+    type: str
+    scope: Scope = Scope.ROW
+    access: int | None = None
+    """Where partial results go, for folds that are no rows'."""
+
+
+@record(frozen=True, slots=True)
+class Store:
+    """A result that is kept."""
+
+    value: int
+    access: int
+
+
+@record(frozen=True, slots=True)
+class Phase:
+    """One walk along the innermost axis, and what follows it."""
+
+    body: Body
+    stores: tuple[Store, ...] = ()
+    folds: tuple[Fold, ...] = ()
+    after: Body = ()
+    """Run once a row, over folds, scalars and loads that do not move along the innermost axis."""
+    given: tuple[int, ...] = ()
+    """Which results of `after` later phases may read: they are numbered behind the folds."""
+    kept: tuple[Store, ...] = ()
+    """Which results of `after` are stored."""
+
+
+@record(frozen=True, slots=True)
+class Kernel:
+    """See Note [Loops]. Folds are numbered through all phases: a phase's folds, then its given results."""
+
+    outer: int
+    """How many outer axes there are."""
+    accesses: tuple[Access, ...]
+    phases: tuple[Phase, ...]
+    scalars: tuple[str, ...] = ()
+    """The types of the numbers that are arguments of the call."""
+    even: bool = False
+    """Whether rows are whole multiples of EVEN elements, and never cut: there are no remainders then."""
+    quick: bool = False
+    """Whether it is to be compiled quickly, since it takes a small part of a program's time."""
+
+    def __str__(self) -> str:
+        lines = [f"kernel of {self.outer} outer axes"]
+        for place, each in enumerate(self.accesses):
+            lines.append(f"  {place}: {each.type} step {each.step.name.lower()}{' out' * each.written}")
+        for number, phase in enumerate(self.phases):
+            lines.append(f"  phase {number}")
+            lines += [f"    {line}" for line in text(phase.body).splitlines()]
+            lines += [f"    store %{each.value} -> {each.access}" for each in phase.stores]
+            lines += [f"    {each.kind} of %{each.value} by {each.scope.value}" for each in phase.folds]
+            lines += [f"    after {line}" for line in text(phase.after).splitlines()]
+        return "\n".join(lines)
+
+
+@record(slots=True)
+class Placed:
+    """One operand of a call: which buffer, where in it, and how far apart elements are; all in elements."""
+
+    buffer: int
+    offset: int
+    strides: tuple[int, ...]
+    """One per outer axis, then that of the innermost."""
+
+
+@record(slots=True)
+class Call:
+    """A kernel with its numbers."""
+
+    kernel: Kernel
+    sizes: tuple[int, ...]
+    """Of the outer axes, then of the innermost."""
+    operands: tuple[Placed, ...]
+    scalars: tuple[Any, ...] = ()
+    name: str = ""
+    """The ops that it does, for people."""
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()

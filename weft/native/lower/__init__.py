@@ -1,0 +1,1 @@
+"""Lowering: from a graph of pure ops to definitions, by rules of each family."""

@@ -1,0 +1,1 @@
+"""Elementary functions in scalar instructions, which no target owns."""

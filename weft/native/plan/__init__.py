@@ -1,0 +1,1 @@
+"""Planning: rewriting definitions, fusing them into kernels, order, work and memory."""

@@ -1,0 +1,1 @@
+"""Programs: made, run, kept on disk, looked at."""

@@ -1,0 +1,183 @@
+"""Stepping: programs run record by record, with every value to look at.
+
+Takes a program and the inputs of a call; gives, step by step, what was read and written. One idea: records
+know nothing of how memory is shared, so each value gets an array of its own, which stays.
+
+    stepping = Stepping(program, arrays)
+    for step in stepping:
+        print(step, step.writes)          # the step has run
+    stepping.results()
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from weft.core.records import record
+from weft.native.cpu.calls import address
+from weft.native.ir.definitions import Definition, Direct, Given, Reshape, View, operands_of
+from weft.native.plan.build import Built
+from weft.native.plan.order import reads_of, writes_of
+from weft.native.program.executable import Executable, is_ours, numpy_type
+from weft.native.program.program import Failed
+
+Source = tuple[Any, ...]
+Doing = Callable[[Any, Any, list[Any], int, int, int], None]
+"""Does a chunk of a step: the step, the numbers of its record, arrays by place, which rows, which chunk."""
+CHECKS = ("failed", "refused", "input ")
+"""Names of what programs compute to see whether they may go on."""
+FUNCTION: Any = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
+
+
+def computed(step: Any) -> list[Definition]:
+    """All that a step computes, each behind what it is made of; not what it reads."""
+    if not isinstance(step, Built):
+        return list(writes_of(step))
+    seen = {id(value) for value in reads_of(step)}
+    found: list[Definition] = []
+    waiting = [(value, False) for value in writes_of(step)]
+    while waiting:
+        each, done = waiting.pop()
+        if done:
+            found.append(each)
+        elif id(each) not in seen and not isinstance(each, Given):
+            seen.add(id(each))
+            waiting.append((each, True))
+            waiting += [(value, False) for value in reversed(operands_of(each))]
+    return found
+
+
+def lines_of(step: Any) -> tuple[Source, ...]:
+    """The user's lines behind a step, in order."""
+    return tuple(sorted({tuple(each.source[:3]) for each in computed(step) if each.source}))
+
+
+def ops_of(step: Any) -> str:
+    """The ops that a step does, for people."""
+    names = [each.name for each in computed(step) if each.name and not isinstance(each, (View, Reshape))]
+    names = [name for name in names if not name.startswith(CHECKS)]
+    return " ".join(dict.fromkeys(names)) or step.name or type(step).__name__.lower()
+
+
+@record(frozen=True, slots=True)
+class Shown:
+    """A step that has run."""
+
+    number: int
+    name: str
+    """The ops that it does."""
+    lines: tuple[Source, ...]
+    """The user's: file, line, function."""
+    reads: tuple[Any, ...]
+    writes: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f"step {self.number}: {self.name} {place_text(self.lines)}".rstrip()
+
+
+def place_text(lines: Sequence[Source]) -> str:
+    return f"({', '.join(f'{file}:{line} in {function}' for file, line, function in lines)})" if lines else ""
+
+
+class Stepping:
+    """A call of a program, step by step. `doing` does the steps in place of their machine code."""
+
+    def __init__(self, program: Executable, inputs: Sequence[Any], doing: Doing | None = None) -> None:
+        if program.draws is not None:
+            inputs = [*inputs, program.draws.take(inputs)]
+        self.program, self.inputs, self.doing = program, list(inputs), doing
+        self.number = 0
+        """Of the step that comes next."""
+        self.seconds = 0.0
+        """What the latest step took, without the time that looking at it takes."""
+        self.arrays: list[Any] = [None] * len(program.places)
+        """What lies at each place; None where nothing has been put yet."""
+        for place, number in program.givens:
+            self.arrays[place] = np.asarray(inputs[number])
+        for place, constant in program.constants:
+            self.arrays[place] = constant
+        for place, value in program.values.items():
+            if is_ours(value):
+                self.arrays[place] = np.empty(value.shape, numpy_type(value.type))
+        for (place, shape, kind), strides in zip(program.made, program.strides, strict=True):
+            self.arrays[place] = np.ndarray(shape, kind, None, 0, strides)
+        for run in program.stacks(program.values)[0]:
+            self.put_together(run)
+        self.numbers = {address(kept): kept for kept in program.keep if isinstance(kept, np.ndarray)}
+
+    def put_together(self, run: list[int]) -> None:
+        """Has arrays lie one behind the other."""
+        arrays = [self.arrays[place] for place in run]
+        memory = np.concatenate([array.reshape(-1) for array in arrays])
+        ends = np.cumsum([array.size for array in arrays]).tolist()
+        for place, array, end in zip(run, arrays, ends, strict=True):
+            self.arrays[place] = memory[end - array.size : end].reshape(array.shape)
+        for place, first in self.program.stacks(self.program.values)[1].items():
+            if first in run:
+                shape, start = self.program.values[place].shape, ends[run.index(first)]
+                start -= arrays[run.index(first)].size
+                self.arrays[place] = memory[start : start + int(np.prod(shape))].reshape(shape)
+
+    def value(self, definition: Definition) -> Any:
+        """What a definition is so far."""
+        return self.arrays[self.program.places[id(definition)]]
+
+    def upcoming(self) -> list[Any]:
+        """What the next step will read."""
+        return [self.value(value) for value in reads_of(self.program.plan.steps[self.number])]
+
+    def step(self) -> Shown:
+        """Runs the next step."""
+        number, program = self.number, self.program
+        each = program.plan.steps[number]
+        self.number += 1
+        self.seconds = 0.0
+        if number in program.python:
+            function, _target = program.python[number]
+            began = perf_counter()
+            function(self.arrays, 0, 0)
+            self.seconds = perf_counter() - began
+        else:
+            self.native(each, [int(field) for field in program.code[number]])
+        if isinstance(each, Direct) and each.checks and self.value(each).item():
+            if program.draws is not None:
+                program.draws.give_back(self.inputs[-1], self.inputs)
+            raise Failed
+        reads = tuple([self.value(value) for value in reads_of(each)])
+        writes = tuple([self.value(value) for value in writes_of(each)])
+        return Shown(number, ops_of(each), lines_of(each), reads, writes)
+
+    def native(self, each: Any, record: list[int]) -> None:
+        """Runs a record, chunk by chunk: see Note [Records of a program] in `weft.native.cpu.pool`."""
+        function, numbers, rows, chunks = record[:4]
+        if self.doing is None:
+            starts = [0 if array is None else address(np.asarray(array)) for array in self.arrays]
+            buffers = np.array(starts, np.int64)
+        for chunk in range(chunks):
+            low, high = rows * chunk // chunks, rows * (chunk + 1) // chunks
+            if self.doing is None:
+                call, where = FUNCTION(function), (address(buffers), address(self.program.outside))
+                began = perf_counter()
+                call(numbers, *where, low, high, chunk)
+                self.seconds += perf_counter() - began
+            else:
+                self.doing(each, self.numbers[numbers], self.arrays, low, high, chunk)
+
+    def __iter__(self) -> Iterator[Shown]:
+        while self.number < self.program.count:
+            yield self.step()
+
+    def finish(self) -> None:
+        """Runs all steps that are left."""
+        for _ in self:
+            pass
+
+    def results(self) -> list[Any]:
+        """What the program gives, once all steps have run."""
+        items = [*self.inputs, *[self.arrays[place] for place, _, _ in self.program.made]]
+        return [self.program.found(how, where, items, self.arrays) for how, where in self.program.results]
