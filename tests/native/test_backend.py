@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.native.test_engine import process
 
 import weft
+from tests.native.cpu.test_engine import process
 from weft.compiler import settings
 from weft.native import backend
 from weft.native.cpu import tiers

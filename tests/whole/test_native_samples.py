@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.native.test_lower_pointwise import ULPS, ordered
 
 import weft
 from tests import refusals
+from tests.native.lower.test_pointwise import ULPS, ordered
 from weft.capture.kinds import Unsupported
 from weft.core.settings import settings
 from weft.ops.record import REGISTRY, Kind, Op
