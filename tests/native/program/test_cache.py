@@ -269,7 +269,7 @@ print(counts["discarded"], counts["refused"])
 
 
 def test_processes_that_write_at_once(folder: Path) -> None:
-    root = str(Path(cache.__file__).parents[2])
+    root = str(Path(cache.__file__).parents[3])
     command = [sys.executable, "-W", "error", "-c", WRITING, str(folder)]
     running = [
         subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -21,6 +21,7 @@ import struct
 import types
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 from weakref import ref
 
@@ -43,7 +44,7 @@ from weft.native.program.drawing import Draws
 from weft.native.program.program import Fixed, Program
 from weft.ops.record import REGISTRY, Op
 
-ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT: Final = str(Path(__file__).resolve().parents[2])
 PLAIN: Final = (int, float, complex, bool, str, type(None), type(...))
 OURS: Final = ("weft.", "_operator", "operator", "math", "builtins")
 """Where functions come from that are the same everywhere."""
