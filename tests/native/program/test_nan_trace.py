@@ -32,7 +32,7 @@ def test_the_line_is_named() -> None:
         assert compiled(x).isnan()
     (warned,) = seen
     line = f.__code__.co_firstlineno + 2
-    assert f"test_tracing.py:{line} in f" in str(warned.message)
+    assert f"test_nan_trace.py:{line} in f" in str(warned.message)
     assert "log" in str(warned.message)
 
 
@@ -66,7 +66,7 @@ def test_gradients_stand_where_they_belong() -> None:
     x = weft.zeros(3, requires_grad=True)
     with pytest.warns(RuntimeWarning, match="an infinity comes from step") as seen:
         weft.compile(g, backend="native", fullgraph=True)(x).backward()
-    assert f"test_tracing.py:{g.__code__.co_firstlineno + 1} in g" in str(seen[0].message)
+    assert f"test_nan_trace.py:{g.__code__.co_firstlineno + 1} in g" in str(seen[0].message)
 
 
 def test_functions_that_are_compiled_already() -> None:
