@@ -36,9 +36,9 @@ import numpy as np
 
 from weft.core.once import lock
 from weft.core.threads import Worker, count, stack_asked_for, watchers
-from weft.native import calls
-from weft.native.engine import Loaded
-from weft.native.outside import address_of
+from weft.native.cpu import calls
+from weft.native.cpu.engine import Loaded
+from weft.native.cpu.outside import address_of
 
 FIELDS: Final = 8
 COUNT, NEXT, DONE, HELD, ENDS, JOB, SYSCALL, THREADS, ASLEEP, MISSED = 0, 8, 16, 24, 32, 40, 48, 49, 56, 57
