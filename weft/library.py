@@ -28,7 +28,6 @@ from weft.autograd.custom_op import execute as _execute
 from weft.autograd.custom_op import execute_fake as _execute_fake
 from weft.autograd.custom_op import invoke as _invoke
 from weft.autograd.custom_op import pulled_back as _pulled_back
-from weft.autograd.custom_op import tensor_positions as _tensor_positions
 from weft.autograd.custom_op import without_elements as _without_elements
 from weft.autograd.engine import grad as _grad
 from weft.autograd.shapes import typed as _typed
@@ -322,7 +321,7 @@ def _check_gradients(definition: CustomOpDef, bound: tuple[Any, ...], tolerances
         lambda leaf: _ops.ones_like(leaf) if isinstance(leaf, _Tensor) and leaf.requires_grad else None,
         result,
     )
-    slots = _tensor_positions(definition._op)
+    slots = definition._op.signature.input_slots
     needs = tuple(
         _tree_map(lambda leaf: isinstance(leaf, _Tensor) and leaf.requires_grad, given[i]) for i in slots
     )

@@ -508,7 +508,7 @@ def pulled_back(
     schema = definition._schema
     ctx: Any = FunctionCtx()
     ctx._forward_cls = definition._function
-    given = dict(zip(tensor_positions(definition._op), needs))
+    given = dict(zip(definition._op.signature.input_slots, needs))
     ctx.needs_input_grad = tuple(
         list(need) if isinstance(need := given.get(i, False), tuple) else need
         for i in range(schema.positional)
@@ -520,7 +520,7 @@ def pulled_back(
         outs = (out,) if schema.single else tuple(out)
         gradients = tuple(zeros_for(g, o) for g, o in zip(gradients, outs))
     found = run_backward(definition, ctx, gradients)
-    results = [found[position] for position in tensor_positions(definition._op)]
+    results = [found[position] for position in definition._op.signature.input_slots]
     return unwrapped(results) if raw else results
 
 
@@ -529,10 +529,6 @@ def zeros_for(gradient: Any, out: Any) -> Any:
     if isinstance(out, list):
         return [zeros_for(g, o) for g, o in zip(gradient or (None,) * len(out), out)]
     return ops.zeros_like(out) if gradient is None and isinstance(out, Tensor) else gradient
-
-
-def tensor_positions(op: Op) -> list[int]:
-    return sorted((*op.signature.tensor_slots, *op.signature.list_slots))
 
 
 # -- arguments that are written to ---------------------------------------------------------------------------

@@ -327,7 +327,7 @@ def transposed(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ..
         gradient = probes[0] if single else tuple(probes)
         pulled: list[Any] = []
         directions: list[Any] = []
-        for slot in sorted((*op.signature.tensor_slots, *op.signature.list_slots)):
+        for slot in op.signature.input_slots:
             tangent = tangents[slot]
             if tangent is None or (
                 isinstance(tangent, (tuple, list)) and not any(t is not None for t in tangent)

@@ -22,7 +22,7 @@ from weft.core.modes import grad_enabled
 from weft.core.warn import warn_at_level
 from weft.tensor.backward import detached_like
 from weft.tensor.base import Tensor, wrap
-from weft.tensor.saved import Item, run_pack
+from weft.tensor.saved import Item, SavedTensor, run_pack
 from weft.tensor.tape import FREED, RefusingNode, edges_of, node_between, short_name, stale_words
 from weft.tensor.views import Stop
 
@@ -252,39 +252,24 @@ def _stale(ctx: FunctionCtx, cell: Any, seen: int) -> None:
             raise RuntimeError(stale_words(what, origin, cell[0], seen))
 
 
-class SavedItem:
+class SavedItem(SavedTensor):
     """One entry of `grad_fn._raw_saved_tensors`: a saved tensor to which hooks can be attached."""
 
-    __slots__ = ("node", "position")
+    __slots__ = ()
+    packed = Packed
 
-    def __init__(self, node: Any, position: int) -> None:
-        self.node, self.position = node, position
+    def values(self) -> list[Any] | None:
+        items = self.node.ctx._items
+        return None if items is None else list(items)
 
-    def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
-        """Packs this saved tensor now; it is unpacked when backward asks for it."""
+    def pack(self, values: list[Any], pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
         ctx: FunctionCtx = self.node.ctx
-        if ctx._items is None:
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values "
-                "of the graph are freed when you call .backward() or autograd.grad(). Specify "
-                "retain_graph=True if you need to backward through the graph a second time or if you need to "
-                "access saved variables after calling backward."
-            )
-        items = list(ctx._items)
-        item = items[self.position]
-        if item is None:
-            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        if type(item) is Packed:
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one "
-                "pair of hooks is allowed at a time."
-            )
-        watched = [i for i, each in enumerate(items) if each is not None and type(each) is not Packed]
+        watched = [i for i, each in enumerate(values) if each is not None and type(each) is not Packed]
         if ctx._versions is not None:
             place = 2 * watched.index(self.position)
             ctx._versions = [*ctx._versions[:place], *ctx._versions[place + 2 :]] or None
-        items[self.position] = pack_one(item, self.node, pack_hook, unpack_hook)
-        ctx._items, ctx._plain = tuple(items), False
+        values[self.position] = pack_one(values[self.position], self.node, pack, unpack)
+        ctx._items, ctx._plain = tuple(values), False
 
 
 # -- what was computed from an input and saved ------------------------------------------------------------

@@ -39,6 +39,7 @@ from weft.core.threads import SHORTLY, start
 from weft.ops.record import REGISTRY, broadcast_shapes, quiet, run_quietly
 from weft.ops.sweep import LEAF_SEQUENCE, sweep
 from weft.tensor.base import Tensor, wrap
+from weft.tensor.dispatch import refuse_shape
 from weft.tensor.meta import MetaArray, faking, recorder_of
 from weft.tensor.tape import edges_of
 from weft.tensor.views import is_dense, refuse_overlap
@@ -308,7 +309,7 @@ def check_shape(gradient: Any, shape: tuple[int, ...]) -> None:
     """Refuses a gradient for another shape: that of a leaf may have changed by its `data` since."""
     both = broadcast_shapes(shape, gradient.shape)
     if both != shape:
-        raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(both)}")
+        refuse_shape(shape, both)
 
 
 def accumulate_recorded(leaf: Tensor, gradient: Tensor) -> None:

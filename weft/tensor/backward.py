@@ -119,12 +119,7 @@ def revive(node: Node, source: int, value: object) -> Any:
         if type(value) is tuple:
             return tuple(_with_edge(array, node, i) for i, array in enumerate(value))
         return None if value is None else _with_edge(value, node, 0)
-    from_op = node.op.signature
-    position = 0
-    for slot in sorted((*from_op.tensor_slots, *from_op.list_slots)):
-        if slot == source:
-            break
-        position += 1
+    position = node.op.signature.input_slots.index(source)
     if type(value) is list or type(value) is tuple:
         return [_revive_input(node, position + i, array) for i, array in enumerate(value)]
     return _revive_input(node, position, value)

@@ -9,7 +9,8 @@ nowhere else.
 from __future__ import annotations
 
 import numbers
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from weft.core import modes
 from weft.core.arrays import as_array, namespace
 from weft.core.device import cpu, meta
 from weft.core.devices import DEVICES, device_at
-from weft.core.dtypes import BY_NUMPY, FLOAT, get_default_dtype, scalar_dtype
+from weft.core.dtypes import BY_NUMPY, FLOAT, dtype, get_default_dtype, scalar_dtype
 from weft.core.errors import argument_name
 from weft.core.interrupts import let_through
 from weft.core.symbolic import Symbolic
@@ -43,7 +44,7 @@ from weft.tensor.saved import pack_saved
 from weft.tensor.storage import rearrange
 from weft.tensor.tape import INFERENCE, complex_class, next_sequence
 from weft.tensor.views import check_overlap, make_view, refresh, refuse_overlap
-from weft.tensor.wrapper import Wrapper, highest, mapping
+from weft.tensor.wrapper import Wrapper, highest, mapping, refuse_out
 
 if TYPE_CHECKING:
     from weft.core.arrays import Array
@@ -489,7 +490,7 @@ def flat_inputs(plan: Plan, bound: tuple[Any, ...]) -> list[Any]:
     if plan.fixed:
         return [bound[i] for i in plan.tensor_slots]
     flat: list[Any] = []
-    for slot in sorted((*plan.tensor_slots, *plan.list_slots)):
+    for slot in plan.op.signature.input_slots:
         flat += bound[slot] if slot in plan.list_slots else [bound[slot]]
     return flat
 
@@ -497,10 +498,9 @@ def flat_inputs(plan: Plan, bound: tuple[Any, ...]) -> list[Any]:
 def _save(
     node: Node, plan: Plan, bound: tuple[Any, ...], out: object, outputs: list[Tensor], keep_self: object
 ) -> None:
-    slots = sorted((*plan.tensor_slots, *plan.list_slots))
     needs = tuple(
         any(isinstance(v, Tensor) and v.tracked for v in (bound[s] if s in plan.list_slots else (bound[s],)))
-        for s in slots
+        for s in plan.op.signature.input_slots
     )
     wanted = plan.saved_for(needs)
     saved: list[Any] = []
@@ -570,11 +570,7 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
         if top is not None:
             top.refuse_out(op)
     if modes.grad_enabled() and any(_refreshed(t).tracked for t in (*tensors, *targets)):
-        raise RuntimeError(
-            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, "
-            "but one of the "
-            "arguments requires grad."
-        )
+        refuse_out(op)
     if op.signature.gradient_slot is not None:
         bound = _adopt_options(op, bound, targets[0])
     if op.kind is Kind.POINTWISE:
@@ -594,10 +590,7 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
                 f"{target.dtype.cpp_name} instead"
             )
         if op.kind is Kind.POINTWISE and any(t is target for t in tensors) and target.shape != value.shape:
-            raise RuntimeError(
-                f"output with shape {list(target.shape)} doesn't match the broadcast shape "
-                f"{list(value.shape)}"
-            )
+            refuse_shape(target.shape, value.shape)
         if callable(op.out):  # raises where this op wants more than a castable dtype
             op.out(op, target, value, tensors)
         store(target, value.array, silent=_resizes_silently(op), constant=op.uniform)
@@ -609,6 +602,20 @@ def _refreshed(tensor: Tensor) -> Tensor:
     if tensor.origin is not None and type(tensor.cell) is list:
         refresh(tensor)
     return tensor
+
+
+def check_cast(source: dtype, target: Tensor) -> None:
+    """Raises where a result of this dtype may not be stored in a tensor."""
+    wanted = BY_NUMPY[target.array.dtype]
+    if source.category > wanted.category:
+        raise RuntimeError(
+            f"result type {source.scalar_name} can't be cast to the desired output type {wanted.scalar_name}"
+        )
+
+
+def refuse_shape(shape: Sequence[int], wanted: Sequence[int]) -> NoReturn:
+    """Raises: what is written has another shape than the tensor that it is written to."""
+    raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(wanted)}")
 
 
 def _resizes_silently(op: Op) -> bool:
@@ -633,11 +640,7 @@ def store(target: Tensor, array: Array, silent: bool = False, constant: bool = F
     """Copies a result into an `out=` tensor, resizing it if its shape is another's (`silent`: as creation
     ops do). Elements of one value (`constant`) may share memory.
     """
-    source, wanted = BY_NUMPY[array.dtype], BY_NUMPY[target.array.dtype]
-    if source.category > wanted.category:
-        raise RuntimeError(
-            f"result type {source.scalar_name} can't be cast to the desired output type {wanted.scalar_name}"
-        )
+    check_cast(BY_NUMPY[array.dtype], target)
     if not constant:
         refuse_overlap(target.array)
     if target.array.shape != array.shape:

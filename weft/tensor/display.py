@@ -10,7 +10,7 @@ from weft.tensor.base import PUBLIC, Parameter, Tensor, method
 from weft.tensor.meta import MetaArray, refuse_read
 from weft.tensor.node_names import node_name
 from weft.tensor.printing import PrintOptions, format_tensor, get_printoptions, printoptions, set_printoptions
-from weft.tensor.views import refresh
+from weft.tensor.views import settled
 
 PUBLIC.update(set_printoptions=set_printoptions, get_printoptions=get_printoptions, printoptions=printoptions)
 
@@ -19,8 +19,7 @@ def show(
     tensor: Tensor, contents: str | None = None, indent: int = 0, options: PrintOptions | None = None
 ) -> str:
     """The text of a tensor."""
-    if tensor.origin is not None:
-        refresh(tensor)
+    settled(tensor)
     default = get_default_dtype()
     kind = type(tensor)
     node = tensor.node

@@ -590,16 +590,20 @@ def _warn_of_zero_dim(name: str) -> None:
     warn(f"Tensor.{name} is deprecated on 0-D tensors. {advice}")
 
 
+def _check_matrices(self: Tensor, name: str) -> None:
+    rank = self.array.ndim
+    if rank == 1:
+        raise RuntimeError(
+            f"tensor.{name} is only supported on matrices or batches of matrices. Got {rank}-D tensor."
+        )
+    if not rank:
+        _warn_of_zero_dim(name)
+
+
 def _matrix_transpose(self: Tensor) -> Tensor:
     """The last two dimensions swapped."""
-    if self.array.ndim < 2:
-        if not self.array.ndim:
-            _warn_of_zero_dim("mT")
-            return self
-        raise RuntimeError(
-            f"tensor.mT is only supported on matrices or batches of matrices. Got {self.array.ndim}-D tensor."
-        )
-    found: Tensor = transpose(self, -2, -1)
+    _check_matrices(self, "mT")
+    found: Tensor = transpose(self, -2, -1) if self.array.ndim else self
     return found
 
 
@@ -634,15 +638,8 @@ def _hermitian(self: Tensor) -> Tensor:
 
 def _batched_hermitian(self: Tensor) -> Tensor:
     """The conjugate transpose of each matrix."""
-    if self.array.ndim < 2:
-        if not self.array.ndim:
-            _warn_of_zero_dim("mH")
-            made: Tensor = ops.conj(self)
-            return made
-        raise RuntimeError(
-            f"tensor.mH is only supported on matrices or batches of matrices. Got {self.array.ndim}-D tensor."
-        )
-    found: Tensor = adjoint(self)
+    _check_matrices(self, "mH")
+    found: Tensor = adjoint(self) if self.array.ndim else ops.conj(self)
     return found
 
 

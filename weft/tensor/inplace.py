@@ -20,8 +20,10 @@ from weft.ops.view import restride
 from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.dispatch import (
     build_node,
+    check_cast,
     flat_inputs,
     gather,
+    refuse_shape,
     typed,
     untensored,
     unwrap_indices,
@@ -341,14 +343,6 @@ def check_history(target: Tensor, grad: bool, tracked: bool) -> None:
 
 def check_result(name: str, target: Tensor, result: Any) -> None:
     """The result must fit the tensor's shape and dtype."""
-    wanted = BY_NUMPY[target.array.dtype]
-    if result.dtype.category > wanted.category:
-        raise RuntimeError(
-            f"result type {result.dtype.scalar_name} can't be cast to the desired output type "
-            f"{wanted.scalar_name}"
-        )
+    check_cast(result.dtype, target)
     if tuple(result.shape) != target.array.shape:
-        raise RuntimeError(
-            f"output with shape {list(target.array.shape)} doesn't match the broadcast shape "
-            f"{list(result.shape)}"
-        )
+        refuse_shape(target.array.shape, result.shape)

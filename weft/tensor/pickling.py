@@ -12,7 +12,7 @@ from weft.core.warn import warn_at_level
 from weft.tensor.base import Tensor, method, wrap
 from weft.tensor.meta import MetaArray
 from weft.tensor.storage import described, rebuild
-from weft.tensor.views import refresh
+from weft.tensor.views import settled
 
 NOT_A_LEAF = (
     "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
@@ -47,15 +47,9 @@ def rebuild_meta(
     return tensor
 
 
-def _settled(tensor: Tensor) -> Tensor:
-    if tensor.origin is not None:
-        refresh(tensor)
-    return tensor
-
-
 @method
 def __reduce_ex__(self: Tensor, protocol: object) -> Any:
-    _settled(self)
+    settled(self)
     hooks = getattr(self, "_backward_hooks", None)
     if hooks:
         warn_at_level(
@@ -82,7 +76,7 @@ def __reduce_ex__(self: Tensor, protocol: object) -> Any:
 
 @method
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    if _settled(self).node is not None:
+    if settled(self).node is not None:
         raise RuntimeError(NOT_A_LEAF)
     if id(self) in memo:
         found: Tensor = memo[id(self)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, ClassVar
 
 from weft.core import modes
 from weft.tensor.backward import revive
@@ -147,33 +147,41 @@ class SavedTensor:
 
     __slots__ = ("node", "position")
 
-    def __init__(self, node: Node, position: int) -> None:
+    def __init__(self, node: Any, position: int) -> None:
         self.node, self.position = node, position
 
     def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         """Packs this saved tensor now; it is unpacked when backward needs it."""
-        node = self.node
-        if node.saved is None:
+        values = self.values()
+        if values is None:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values "
-                "of the graph are "
-                "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need "
-                "to backward through "
-                "the graph a second time or if you need to access saved variables after calling backward."
+                "of the graph are freed when you call .backward() or autograd.grad(). Specify "
+                "retain_graph=True if you need to backward through the graph a second time or if you need to "
+                "access saved variables after calling backward."
             )
-        values = list(node.saved if type(node.saved) is tuple else node.saved.values)
         value = values[self.position]
         if value is None:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        if type(value) is Item:
+        if type(value) is self.packed:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one "
-                "pair of hooks is "
-                "allowed at a time."
+                "pair of hooks is allowed at a time."
             )
-        drop_versions(node, self.position)
-        values[self.position] = _packed(value, None, pack_hook, unpack_hook)
-        node.saved = PackedValues(tuple(values))
+        self.pack(values, pack_hook, unpack_hook)
+
+    packed: ClassVar[type] = Item
+    """What stands for a value that hooks have packed."""
+
+    def values(self) -> list[Any] | None:
+        """All that the node saved; None once it is freed."""
+        saved = self.node.saved
+        return None if saved is None else list(saved if type(saved) is tuple else saved.values)
+
+    def pack(self, values: list[Any], pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
+        drop_versions(self.node, self.position)
+        values[self.position] = _packed(values[self.position], None, pack, unpack)
+        self.node.saved = PackedValues(tuple(values))
 
 
 def drop_versions(node: Node, position: int) -> None:

@@ -47,6 +47,13 @@ class UntypedStorage:
         else:
             self._hold(device_at(device).xp.array(list(size), np.uint8))
 
+    @classmethod
+    def _on(cls, root: Any) -> UntypedStorage:
+        """A storage whose memory is an array's."""
+        made = cls.__new__(cls)
+        made._hold(root)
+        return made
+
     def _hold(self, root: Any) -> None:
         self.root = root
         self.owner: Any = None  # the tensor that follows a resize
@@ -131,9 +138,7 @@ class UntypedStorage:
         return self
 
     def clone(self) -> UntypedStorage:
-        made = UntypedStorage(0)
-        made._hold(self.bytes.copy())
-        return made
+        return UntypedStorage._on(self.bytes.copy())
 
     def tolist(self) -> list[int]:
         found: list[int] = self.bytes.tolist()
@@ -156,9 +161,7 @@ class UntypedStorage:
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
-            made = UntypedStorage(0)
-            made._hold(self.bytes[place])
-            return made
+            return UntypedStorage._on(self.bytes[place])
         size = self.nbytes()
         if not -size <= place < size:
             raise IndexError(f"index {place} out of range for storage of size {size}")
@@ -206,9 +209,7 @@ def _forget(key: int, gone: ref[Any]) -> None:
 
 def storage_of_bytes(content: bytes) -> UntypedStorage:
     """A storage with this content."""
-    made = UntypedStorage(0)
-    made._hold(np.frombuffer(content, np.uint8).copy())
-    return made
+    return UntypedStorage._on(np.frombuffer(content, np.uint8).copy())
 
 
 class TypedStorage:
@@ -292,9 +293,7 @@ def storage_of(tensor: Tensor) -> UntypedStorage:
     root = storage_root(tensor.array)
     found = _KNOWN.get(id(root))
     if found is None or found.root is not root:
-        found = UntypedStorage.__new__(UntypedStorage)
-        found._hold(root)
-        _KNOWN[id(root)] = found
+        found = _KNOWN[id(root)] = UntypedStorage._on(root)
     found.owner = tensor
     return found
 

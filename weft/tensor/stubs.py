@@ -201,7 +201,8 @@ def out_type(result: str) -> str:
 
 def write_op(writer: Writer, op: Op, name: str, *, method: bool, pad: str, inplace: bool = False) -> None:
     """One form of an op: a function or a method, under this name."""
-    forms = _inplace_forms(op, method) if inplace else _forms(op, method)
+    own = "_Self" if method else "Tensor"
+    forms = _spread_forms(op, method, None, own) if inplace else _forms(op, method)
     if name == "view" and method:
         forms.append((["self", "dtype: _DType"], "Tensor"))
     for words, outcome in forms:
@@ -218,11 +219,11 @@ def write_op(writer: Writer, op: Op, name: str, *, method: bool, pad: str, inpla
 Form = tuple[list[str], str]
 
 
-def _inplace_forms(op: Op, method: bool) -> list[Form]:
-    result = "_Self" if method else "Tensor"
+def _spread_forms(op: Op, method: bool, out: str | None, result: str) -> list[Form]:
+    """A variadic parameter may be given as one sequence, too."""
     variadic = any(p.variadic for p in op.signature.parameters)
     spreads = (True, False) if variadic else (True,)
-    return [(op_parameters(op, method=method, out=None, spread=spread), result) for spread in spreads]
+    return [(op_parameters(op, method=method, out=out, spread=spread), result) for spread in spreads]
 
 
 def _forms(op: Op, method: bool) -> list[Form]:
@@ -242,9 +243,7 @@ def _forms(op: Op, method: bool) -> list[Form]:
         if flag:
             words = op_parameters(op, method=method, out=out, spread=True)
             return [(_with_flag(words, flag, value), results[value]) for value in (False, True)]
-    variadic = any(p.variadic for p in op.signature.parameters)
-    spreads = (True, False) if variadic else (True,)
-    return [(op_parameters(op, method=method, out=out, spread=spread), result) for spread in spreads]
+    return _spread_forms(op, method, out, result)
 
 
 def _with_flag(words: list[str], flag: str, value: bool) -> list[str]:

@@ -195,8 +195,7 @@ def describe_saved(node: Node, cell: object) -> tuple[str, str]:
     source = node.saved_sources[position]
     if source < 0:
         return words, f", which is output {number} of {short_name(node)},"
-    slots = sorted((*node.op.signature.tensor_slots, *node.op.signature.list_slots))
-    edge = slots.index(source) + number
+    edge = node.op.signature.input_slots.index(source) + number
     target = node.next[edge] if edge < len(node.next) else None
     if target is None or target._seq == LEAF_SEQUENCE:
         return words, ""

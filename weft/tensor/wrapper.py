@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from weft.core import modes
 from weft.core.arrays import Array
@@ -58,6 +58,14 @@ levels: ContextVar[tuple[Any, ...]] = ContextVar("weft_levels", default=())
 def mapping() -> tuple[Any, ...]:
     """The vmaps that run now, outermost first."""
     return tuple(level for level in levels.get() if level.maps)
+
+
+def refuse_out(op: Op) -> NoReturn:
+    """Raises: no gradient flows through what is stored into tensors that the caller gives."""
+    raise RuntimeError(
+        f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of "
+        "the arguments requires grad."
+    )
 
 
 class Wrapper(Tensor):
@@ -109,11 +117,7 @@ class Wrapper(Tensor):
 
     def refuse_out(self, op: Op) -> None:
         """Raises: results inside a transform cannot be stored into tensors that the caller gives."""
-        raise RuntimeError(
-            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but "
-            "one of the "
-            "arguments requires grad."
-        )
+        refuse_out(op)
 
     # -- what the slots of a plain tensor tell ---------------------------------------------------------------
     @property
