@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
+from contextlib import ExitStack, nullcontext
 
 import pytest
 
@@ -16,6 +19,7 @@ from weft import (
     set_grad_enabled,
 )
 from weft.autograd import grad_mode
+from weft.core import contexts, modes
 
 
 def leaf() -> weft.Tensor:
@@ -365,3 +369,91 @@ def test_switches_of_pytorchs_engine_are_kept(kind):
         assert entered is None and kind.variable.get() is not before
     assert kind.variable.get() is before
     assert kind(not before)(kind.variable.get)() is not before and kind.variable.get() is before
+
+
+class Late(Exception):
+    pass
+
+
+def hooked():
+    return weft.autograd.graph.saved_tensors_hooks(abs, abs)
+
+
+FILES = (grad_mode.__file__, modes.__file__, contexts.__file__, __file__)
+
+
+def struck(work, point):
+    """Does it; a handler of a signal raises at an event of these files. Says whether that came."""
+    seen = [0]
+
+    def profile(frame, event, _value):
+        if event in ("call", "c_return") and frame.f_code.co_filename in FILES:
+            seen[0] += 1
+            if seen[0] == point:
+                sys.setprofile(None)
+                signal.raise_signal(signal.SIGUSR1)
+
+    def handle(_number, _frame):
+        raise Late
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    sys.setprofile(profile)
+    try:
+        work()
+    except Late:
+        pass
+    finally:
+        sys.setprofile(None)
+        signal.signal(signal.SIGUSR1, before)
+    return seen[0] >= point
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no signals")
+@pytest.mark.parametrize("around", [nullcontext, hooked])
+@pytest.mark.parametrize("make", [no_grad, enable_grad, inference_mode, lambda: set_grad_enabled(False)])
+def test_no_interrupt_leaves_a_mode_entered(make, around):
+    """`KeyboardInterrupt`, say, where `__exit__` begins: gradients would be off from then on."""
+    with around(), set_grad_enabled(make is not enable_grad):
+        before = modes.state.get()
+        for point in range(1, 40):
+            manager = make()
+            entered = modes.state.get()
+
+            def work(manager=manager):
+                with manager:
+                    is_grad_enabled()
+
+            came = struck(work, point)
+            now, wanted = modes.state.get(), before
+            if entered is not before and same(now, entered):
+                wanted = now  # it switches when it is made, and may not have been entered
+            assert same(now, wanted), point
+            modes.state.set(before)
+            if not came:
+                break
+    assert point > 3
+
+
+def same(one, other):
+    if type(one) is bool or type(other) is bool:
+        return one is other
+    return (one.grad, one.inference, one.saved_hooks) == (other.grad, other.inference, other.saved_hooks)
+
+
+@pytest.mark.parametrize("make", [no_grad, inference_mode, lambda: set_grad_enabled(False)])
+def test_modes_are_left_in_any_order(make):
+    first, second = make(), hooked()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert is_grad_enabled() and modes.modes().saved_hooks
+    second.__exit__(None, None, None)
+    assert modes.state.get() is True
+    first.__enter__()
+    with ExitStack() as stack:
+        stack.enter_context(make())
+        assert not is_grad_enabled()
+    assert not is_grad_enabled()
+    first.__exit__(None, None, None)
+    first.__exit__(None, None, None)
+    assert modes.state.get() is True

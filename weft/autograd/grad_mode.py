@@ -11,10 +11,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextvars import Context, ContextVar, copy_context
-from functools import wraps
-from typing import Any, TypeVar
+from functools import partial, wraps
+from itertools import repeat
+from typing import Any, Final, TypeVar
 
 from weft.core import modes
+from weft.core.contexts import Leaving, choosing, forget
 from weft.core.modes import state
 from weft.core.warn import warn_at_level
 
@@ -162,8 +164,24 @@ def decorate(factory: Callable[[], Any], function: Callable[..., Any]) -> Any:
     return around
 
 
+def _back_to(before: modes.State, inside: modes.State, **changes: object) -> Callable[[], None]:
+    """A C function that puts the modes back to what they were where they still are as inside. Else, as modes
+    may be left in any order, it puts back what was changed.
+    """
+    return choosing(state.get, {inside: partial(state.set, before)}, partial(modes.enter, **changes))
+
+
+def _leaving(grad: bool) -> Callable[[], None]:
+    back = partial(state.set, grad)
+    return choosing(state.get, {True: back, False: back}, partial(put_grad, grad))
+
+
+LEAVING: Final = {grad: _leaving(grad) for grad in (True, False)}
+"""How modes are left that were entered where nothing rarer was active."""
+
+
 class _Mode:
-    """What the four have in common: decorating."""
+    """What modes have in common: decorating."""
 
     def clone(self) -> Any:
         return type(self)()
@@ -173,35 +191,66 @@ class _Mode:
         return found
 
 
-class _GradMode(_Mode):
+class Mode(_Mode, Leaving):
+    """A mode that one call of C's leaves, which no interrupt can prevent. `_leave` says the same in Python,
+    for captured code.
+    """
+
+    def _leave(self, *_error: object) -> None:
+        raise NotImplementedError
+
+    def _prepare(self) -> None:
+        """Has it left as its attributes say: captured code makes modes of these alone."""
+        raise NotImplementedError
+
+
+class _GradMode(Mode):
     """A mode without arguments, which may be given the function that it decorates."""
 
+    grad: bool
+
     def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
-        made = object.__new__(cls)
+        made = Leaving.__new__(cls)
         return made if orig_func is None else made(orig_func)
 
     def __init__(self, orig_func: Callable[..., Any] | None = None) -> None:
         self.prev = False
+        self.close = LEAVING[False]
 
-    def __exit__(self, *_error: object) -> None:
+    def __enter__(self) -> Any:
+        before = state.get()
+        inside: modes.State = self.grad
+        if type(before) is bool:
+            self.prev, self.close = before, LEAVING[before]
+        else:
+            self.prev, inside = before.grad, modes.changed(grad=inside)
+            self.close = _back_to(before, inside, grad=self.prev)
+        try:
+            state.set(inside)
+        except BaseException:  # an interrupt, behind the call
+            state.set(before)
+            raise
+
+    def _leave(self, *_error: object) -> None:
         put_grad(self.prev)
+
+    def _prepare(self) -> None:
+        self.close = LEAVING[self.prev]
 
 
 class no_grad(_GradMode):
     """Inside, ops record nothing and results do not require grad."""
 
-    def __enter__(self) -> None:
-        self.prev = put_grad(False)
+    grad = False
 
 
 class enable_grad(_GradMode):
     """Inside, ops record, also within no_grad."""
 
-    def __enter__(self) -> None:
-        self.prev = put_grad(True)
+    grad = True
 
 
-class _AtOnce(_Mode):
+class _AtOnce(Mode):
     """Switches something at once when called; as a context manager, puts it back at the end."""
 
     put: Callable[[bool], bool]
@@ -210,6 +259,7 @@ class _AtOnce(_Mode):
     def __init__(self, mode: bool) -> None:
         self.mode = mode
         self.prev = self.put(mode)
+        self._prepare()
 
     def clone(self) -> Any:
         return type(self)(self.mode)
@@ -218,10 +268,11 @@ class _AtOnce(_Mode):
         self.put(self.prev)
         return super().__call__(function)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Any:
         self.put(self.mode)
+        self._prepare()
 
-    def __exit__(self, *_error: object) -> None:
+    def _leave(self, *_error: object) -> None:
         self.put(self.prev)
 
 
@@ -237,16 +288,23 @@ class set_grad_enabled(_AtOnce):
             )
         super().__init__(mode)
 
+    def _prepare(self) -> None:
+        inside = state.get()
+        if type(inside) is bool:
+            self.close = LEAVING[self.prev]
+        else:
+            self.close = _back_to(modes.changed(grad=self.prev), inside, grad=self.prev)
+
     def __repr__(self) -> str:
         return f"set_grad_enabled(mode={self.mode})"
 
 
-class inference_mode(_Mode):
+class inference_mode(Mode):
     """Inside, nothing is recorded and new tensors can never take part in autograd; `inference_mode(False)`
     leaves it again."""
 
     def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
-        made = object.__new__(cls)
+        made = Leaving.__new__(cls)
         if isinstance(mode, bool):
             return made
         made.mode = True
@@ -260,14 +318,26 @@ class inference_mode(_Mode):
     def clone(self) -> Any:
         return type(self)(self.mode)
 
-    def __enter__(self) -> None:
-        value = state.get()
-        self._before = (value, False) if type(value) is bool else (value.grad, value.inference)
-        modes.enter(inference=self.mode, grad=not self.mode)
+    def __enter__(self) -> Any:
+        before, inside = state.get(), modes.changed(inference=self.mode, grad=not self.mode)
+        grad, inference = self._before = (
+            (before, False) if type(before) is bool else (before.grad, before.inference)
+        )
+        self.close = _back_to(before, inside, grad=grad, inference=inference)
+        try:
+            state.set(inside)
+        except BaseException:  # an interrupt, behind the call
+            state.set(before)
+            raise
 
-    def __exit__(self, *_error: object) -> None:
+    def _leave(self, *_error: object) -> None:
         grad, inference = self._before
         modes.enter(grad=grad, inference=inference)
+
+    def _prepare(self) -> None:
+        if self._before is not None:
+            grad, inference = self._before
+            self.close = choosing(state.get, {}, partial(modes.enter, grad=grad, inference=inference))
 
 
 class _Switch(_AtOnce):
@@ -279,6 +349,9 @@ class _Switch(_AtOnce):
         before = self.variable.get()
         self.variable.set(mode)
         return before
+
+    def _prepare(self) -> None:
+        self.close = map(forget, map(self.variable.set, repeat(self.prev))).__next__
 
 
 class set_multithreading_enabled(_Switch):

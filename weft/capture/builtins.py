@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.autograd.grad_mode import Mode
 from weft.capture.attributes import SEAMS, SPECIAL
 from weft.capture.c_calls import CALLED_WITH_ONE, METHODS
 from weft.capture.calls import HANDLERS, METACLASSES, Handler, handles
@@ -37,6 +38,7 @@ from weft.capture.values import (
 from weft.capture.world import ABSENT, Appended
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core import modes
+from weft.core.contexts import LEFT_IN_C
 from weft.core.seams import seams
 from weft.nn.parameter import Buffer
 from weft.tensor.base import Parameter, Tensor
@@ -537,6 +539,16 @@ def context_get(machine: Machine, receiver: Any, args: Args, kwargs: Kwargs) -> 
 
 
 METHODS["get"] = context_get
+
+
+def leave_mode(machine: Machine, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+    """`__exit__` of a grad mode that was bound where it is C's."""
+    if has_type(receiver, Mode) and type(receiver).__exit__ is LEFT_IN_C:
+        return True, machine.calls.call_method(type(receiver)._leave, receiver, *args)
+    return False, None
+
+
+METHODS["__exit__"] = leave_mode
 
 
 # -- the operator module -------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.autograd.grad_mode import Mode
 from weft.capture.attributes import HEAP, IMMUTABLE
 from weft.capture.namespaces import InstanceDict
 from weft.capture.protocols import EQUALITY, has_own_keys, settle_keys
@@ -58,7 +59,7 @@ TRANSPARENT = (
     types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.CellType, type, types.ModuleType,
     property, staticmethod, classmethod, range, slice, functools.partial, np.generic, np.dtype,
     types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, np.ufunc, re.Pattern,
-    Enum, frozenset, tuple, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple,
+    Enum, frozenset, tuple, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple, Mode,
 )  # fmt: skip
 """Classes of C code whose objects that existed before hold nothing that is not guarded where it is read."""
 

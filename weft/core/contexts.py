@@ -26,27 +26,49 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import partial
+from itertools import repeat
 from operator import call
 from typing import Any, Final
 
 Actions = list[Callable[[], Any]]
 run_all: Final = deque[Any](maxlen=0).extend
 """Runs an iterator to its end, in C, and gives None."""
+forget: Final = deque[Any](maxlen=0).append
+"""Takes anything, in C, and gives None."""
 
 
-class Block(_IOBase):
-    """What a `with` statement does first and at last, whatever strikes. Actions should be C functions: in
-    others an interrupt may strike before their first line. `_IOBase.__exit__` is one that calls `close()`,
-    which is one, too, and looks at nothing else.
+LEFT_IN_C: Final = _IOBase.__exit__
+
+
+class Leaving(_IOBase):
+    """What a `with` statement leaves by one call of C's: `_IOBase.__exit__` calls `close()`, which should be
+    of C's, too, and give None, and looks at nothing else.
     """
 
-    __slots__ = ("close", "entering", "given")
+    __slots__ = ("close",)
+    close: Callable[[], None]
     closed = True
     """So that the finalizer of files does not close it."""
 
+
+def choosing(
+    ask: Callable[[], Any], actions: dict[Any, Callable[[], Any]], otherwise: Callable[[], Any]
+) -> Callable[[], None]:
+    """A C function that does, again and again, what stands for the present answer, and gives None."""
+    chosen = map(actions.get, map(call, repeat(ask)), repeat(otherwise))
+    return map(forget, map(call, chosen)).__next__
+
+
+class Block(Leaving):
+    """What a `with` statement does first and at last, whatever strikes. Actions should be C functions: in
+    others an interrupt may strike before their first line.
+    """
+
+    __slots__ = ("entering", "given")
+
     def __init__(self, enter: Actions, leave: Actions, given: object = None) -> None:
         self.entering, self.given = enter, given
-        self.close: Callable[[], None] = partial(run_all, map(call, leave))
+        self.close = partial(run_all, map(call, leave))
 
     def __enter__(self) -> Any:
         try:
