@@ -35,7 +35,7 @@ from weft.capture.world import ABSENT, Known, Overlay, items_of
 from weft.core import modes
 from weft.core.interrupts import let_through
 from weft.core.modes import Modes, State
-from weft.core.records import record
+from weft.core.records import record, replace
 from weft.core.requirements import Doubtful, Unmet
 from weft.core.symbolic import Symbolic
 from weft.graph.effects import can_fail, effect, op_of
@@ -304,28 +304,14 @@ def changed_modes(before: State, after: State) -> dict[str, Any]:
     """The parts of the modes that captured code changed."""
     if before is after:
         return {}
-    old, new = _record(before), _record(after)
+    old, new = modes.in_full(before), modes.in_full(after)
     pairs = {name: (getattr(old, name), getattr(new, name)) for name in Modes.__slots__}
     return {name: new for name, (old, new) in pairs.items() if old is not new and old != new}
 
 
-def _record(state: State) -> Modes:
-    if isinstance(state, Modes):
-        return state
-    record = Modes()
-    record.grad = state
-    return record
-
-
 def with_grad(state: State, grad: bool) -> State:
     """The modes with gradients switched on or off."""
-    if not isinstance(state, Modes):
-        return grad
-    record = Modes()
-    for name in Modes.__slots__:
-        setattr(record, name, getattr(state, name))
-    record.grad = grad
-    return record
+    return replace(state, grad=grad) if isinstance(state, Modes) else grad
 
 
 def mode_lines(builder: Builder, before: State, after: State) -> list[str]:

@@ -28,7 +28,7 @@ from weft.capture.transforms import is_transforming
 from weft.capture.values import Raised, has_type
 from weft.capture.wrapping import SYMBOLIC
 from weft.core import modes
-from weft.core.records import record
+from weft.core.records import record, replace
 from weft.graph.effects import effect
 from weft.graph.node import Node
 from weft.tensor.base import PLAIN, Tensor
@@ -145,15 +145,9 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
 
 def _without_recorder(after: Any, before: Any) -> Any:
     """The modes that captured code left, as they would be without the recorder."""
-    base = modes.modes() if has_type(before, modes.Modes) else None
-    record = modes.Modes()
-    for name in modes.Modes.__slots__:
-        setattr(record, name, getattr(after, name))
-    record.functions = () if base is None else before.functions
-    record.extra = without_fakes(after.extra)
-    record.saved_hooks = () if base is None else before.saved_hooks
-    record.witness = None if base is None else before.witness
-    return record.grad if record.is_plain() else record
+    around = modes.in_full(before)
+    outside = {"functions": around.functions, "saved_hooks": around.saved_hooks, "witness": around.witness}
+    return replace(after, extra=without_fakes(after.extra), **outside).in_short()
 
 
 def root_frame(machine: Machine, arguments: dict[str, Any]) -> Frame:

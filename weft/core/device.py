@@ -13,6 +13,7 @@ from functools import wraps
 from typing import Any, ClassVar, Final, ParamSpec, TypeAlias, TypeVar
 
 from weft.core.naming import OURS, named, naming
+from weft.core.settings import change_default
 
 KNOWN: Final = ("cpu", "meta", "cuda")
 NAMES: Final = (
@@ -132,18 +133,7 @@ def is_plain() -> bool:
 
 def set_default_device(device: Where) -> None:
     """Sets the device on which new tensors are made that name none; None is the CPU."""
-    before, asked = Default.device, creation_device(cpu if device is None else device)
-    try:
-        _change(asked)
-    except BaseException:  # some have been told, others not: code of either kind would run
-        _change(before)
-        raise
-
-
-def _change(where: device) -> None:
-    Default.device = where
-    for watcher in Default.watchers:
-        watcher()
+    change_default(Default, "device", creation_device(cpu if device is None else device))
 
 
 def creation_device(where: Where) -> device:

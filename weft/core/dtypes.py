@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike
 
 from weft.core.interrupts import let_through
 from weft.core.naming import named, naming
+from weft.core.settings import change_default
 
 BOOL, INTEGER, FLOAT, COMPLEX = range(4)
 
@@ -195,18 +196,7 @@ def set_default_dtype(d: dtype) -> None:
         raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
-    before = default.dtype
-    try:
-        _change(d)
-    except BaseException:  # some have been told, others not: code of either kind would run
-        _change(before)
-        raise
-
-
-def _change(kind: dtype) -> None:
-    default.dtype = kind
-    for watcher in default.watchers:
-        watcher()
+    change_default(default, "dtype", d)
 
 
 def _promote_pair(a: dtype, b: dtype) -> dtype | None:
@@ -294,7 +284,19 @@ def can_cast(from_: dtype, to: dtype) -> bool:
     return from_.category <= to.category
 
 
-class finfo:
+class Limits:
+    """What the numbers of a dtype, known by its name, can be."""
+
+    dtype: str
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.dtype == self.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+
+class finfo(Limits):
     """Limits of a floating dtype (of its parts, for a complex one)."""
 
     def __init__(self, type: dtype | None = None) -> None:
@@ -320,14 +322,8 @@ class finfo:
             f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
         )
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, finfo) and other.dtype == self.dtype
 
-    def __hash__(self) -> int:
-        return hash(self.dtype)
-
-
-class iinfo:
+class iinfo(Limits):
     """Limits of an integer dtype."""
 
     def __init__(self, type: dtype) -> None:
@@ -343,9 +339,3 @@ class iinfo:
     def __repr__(self) -> str:
         most = self.max if self.max < 2**63 else f"{self.max:g}"
         return f"iinfo(min={self.min}, max={most}, dtype={self.dtype})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, iinfo) and other.dtype == self.dtype
-
-    def __hash__(self) -> int:
-        return hash(self.dtype)

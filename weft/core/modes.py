@@ -11,49 +11,40 @@ from collections.abc import Callable
 from contextvars import ContextVar, Token
 from typing import Any, Final
 
+from weft.core.records import record, replace
+
 
 class Remembering:
-    """What `enter_functions` made of a record last, and for which functions."""
+    """What `enter_functions` made of a record last, if anything, and for which functions."""
 
     __slots__ = ("last",)
-    last: tuple[tuple[Any, ...], State] | None
+    last: tuple[tuple[Any, ...], State]
 
 
+@record(slots=True, eq=False)
 class Modes(Remembering):
     """Everything that may surround a call. Immutable: a change makes a new record."""
 
-    __slots__ = (
-        "grad",
-        "inference",
-        "functions",
-        "saved_hooks",
-        "saved_hooks_error",
-        "anomaly",
-        "extra",
-        "shielded",
-        "witness",
-    )
-    grad: bool
-    inference: bool
-    functions: tuple[Any, ...]
-    saved_hooks: tuple[Any, ...]
-    saved_hooks_error: str | None
-    anomaly: bool | None
-    extra: tuple[tuple[str, Any], ...]
-    shielded: bool
-    witness: Any
+    grad: bool = True
+    inference: bool = False
+    functions: tuple[Any, ...] = ()
+    """TorchFunctionMode-like objects, innermost last."""
+    saved_hooks: tuple[Any, ...] = ()
+    """(pack, unpack) pairs, innermost last."""
+    saved_hooks_error: str | None = None
+    """The text, where saved-tensor hooks are disabled."""
+    anomaly: bool | None = None
+    """None: off; else whether NaN is checked."""
+    extra: tuple[tuple[str, Any], ...] = ()
+    """(name, value): room for transforms and autocast."""
+    shielded: bool = False
+    """Whether this is inside DisableTorchFunction."""
+    witness: Any = None
+    """Called as witness(op, tensors, results) after each op, whatever it is part of."""
 
-    def __init__(self) -> None:
-        self.grad = True
-        self.inference = False
-        self.functions = ()  # TorchFunctionMode-like objects, innermost last
-        self.saved_hooks = ()  # (pack, unpack) pairs, innermost last
-        self.saved_hooks_error = None  # text, where saved-tensor hooks are disabled
-        self.anomaly = None  # None: off; else whether NaN is checked
-        self.extra = ()  # (name, value): room for transforms and autocast
-        self.shielded = False  # inside DisableTorchFunction
-        self.witness = None  # called as witness(op, tensors, results) after each op, whatever it is part of
-        self.last = None
+    def in_short(self) -> State:
+        """The record, or the shorthand for it where there is one."""
+        return self.grad if self.is_plain() else self
 
     def is_plain(self) -> bool:
         return not (
@@ -75,12 +66,11 @@ current = state.get
 
 def modes() -> Modes:
     """The active modes as a record, also where the plain shorthand stands."""
-    value = state.get()
-    if isinstance(value, Modes):
-        return value
-    record = Modes()
-    record.grad = value
-    return record
+    return in_full(state.get())
+
+
+def in_full(value: State) -> Modes:
+    return value if isinstance(value, Modes) else Modes(grad=value)
 
 
 def enter(**changes: object) -> Token[State]:
@@ -102,9 +92,10 @@ def enter_functions(functions: tuple[Any, ...]) -> Token[State]:
     old = state.get()
     if type(old) is bool:
         return enter(functions=functions)
-    last = old.last
+    record: Remembering = old
+    last = getattr(record, "last", None)
     if last is None or last[0] is not functions:
-        last = old.last = functions, changed(functions=functions)
+        last = record.last = functions, changed(functions=functions)
     try:
         return state.set(last[1])
     except BaseException:
@@ -114,11 +105,7 @@ def enter_functions(functions: tuple[Any, ...]) -> Token[State]:
 
 def changed(**changes: object) -> State:
     """The active modes with these changes."""
-    old = modes()
-    record = Modes()
-    for name in Modes.__slots__:
-        setattr(record, name, changes[name] if name in changes else getattr(old, name))
-    return record.grad if record.is_plain() else record
+    return replace(modes(), **changes).in_short()
 
 
 leave: Final[Callable[[Token[State]], None]] = state.reset

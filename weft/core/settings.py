@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 @dataclass
@@ -46,3 +46,20 @@ class Settings:
 
 
 settings = Settings()
+
+
+def change_default(owner: Any, name: str, value: object) -> None:
+    """Sets a default that all share, and tells its watchers; where one raises, all are told of the old one:
+    some have heard of the new one, others not, and code of either kind would run."""
+    before = getattr(owner, name)
+    try:
+        _tell(owner, name, value)
+    except BaseException:
+        _tell(owner, name, before)
+        raise
+
+
+def _tell(owner: Any, name: str, value: object) -> None:
+    setattr(owner, name, value)
+    for watcher in owner.watchers:
+        watcher()

@@ -64,16 +64,26 @@ class Size(tuple[int, ...]):
         return Size, (tuple(self),)
 
 
-class memory_format:
-    """An order of dimensions in memory: row-major, or channels innermost."""
+class Named:
+    """What is known by a name of the library's."""
 
-    __slots__ = ("name", "order")
+    __slots__ = ("name",)
 
-    def __init__(self, name: str, order: tuple[int, ...] = ()) -> None:
-        self.name, self.order = name, order  # dimensions from the outermost to the innermost
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def __repr__(self) -> str:
         return f"{naming.namespace}.{self.name}"
+
+
+class memory_format(Named):
+    """An order of dimensions in memory: row-major, or channels innermost."""
+
+    __slots__ = ("order",)
+
+    def __init__(self, name: str, order: tuple[int, ...] = ()) -> None:
+        super().__init__(name)
+        self.order = order  # dimensions from the outermost to the innermost
 
     def __reduce__(self) -> Any:
         return memory_format_by_name, (self.name,)
@@ -90,16 +100,10 @@ def memory_format_by_name(name: str) -> memory_format:
     return MEMORY_FORMATS[name]
 
 
-class layout:
+class layout(Named):
     """How elements are stored; `strided` is the one there is."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"{naming.namespace}.{self.name}"
+    __slots__ = ()
 
     def __reduce__(self) -> Any:
         return layout_by_name, (self.name,)
