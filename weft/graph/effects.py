@@ -221,9 +221,13 @@ def can_fail(node: Node) -> bool:
     """
     if not node.op.startswith("call_"):
         return False
-    if overlaps(node):
+    if "writes" in node.meta and overlaps(node):
         return True
     target = node.target
+    if type(target) in _HASHED:
+        known = _REFUSING.get(target)
+        if known is not None:
+            return known
     if target in INDEXING:
         return bool(nodes_in(node.args[1]))  # an index among the data
     found = op_of(node)
@@ -231,7 +235,10 @@ def can_fail(node: Node) -> bool:
         op = found[0]
         if op in (ops.view, ops.view_as):
             return wants_layout(node) if node.op == "call_method" else not _is_laid_out(node.args[0])
-        return behaviour_of(node, op).refuses
+        refuses = behaviour_of(node, op).refuses
+        if type(target) in _HASHED and not depends_on_types(op) and not op.namespace.startswith("ops."):
+            _REFUSING[target] = refuses
+        return refuses
     if target in DIVISIONS:
         return not _is_floating(node.meta.get("val"))
     if node.op == "call_method":
@@ -242,6 +249,8 @@ def can_fail(node: Node) -> bool:
     return not (getattr(target, "__module__", "") == "_operator" or name.startswith("_set_"))
 
 
+_REFUSING: Final[dict[Any, bool]] = {}
+"""By target: whether our own ops may raise, where that is one fact of the record."""
 INDEXING: Final = frozenset({operator.getitem, operator.setitem})
 
 

@@ -29,6 +29,10 @@ class Behaviour:
     """Positions of parameters."""
 
 
+PLAIN: Final = {
+    (refuses, draws): Behaviour(refuses, draws) for refuses in (False, True) for draws in (False, True)
+}
+"""What a kernel does, by what its record says."""
 KNOWN: Final[dict[Any, Behaviour]] = {}
 """What was found, by op and arguments."""
 MOST: Final = 4096
@@ -41,7 +45,7 @@ def behaviour(op: Op, bound: tuple[Any, ...], result: Any = None) -> Behaviour:
     where the caller knows it.
     """
     if not follows_body(op):
-        return Behaviour(_refuses(op, bound, result), op.draws is not False)
+        return PLAIN[_refuses(op, bound, result), op.draws is not False]
     try:
         key: Any = (op, bound)
         found = KNOWN.get(key)
