@@ -424,6 +424,13 @@ def makes(x: Any) -> Any:
     return weft.zeros(2) + 1
 
 
+def decoded() -> Any:
+    from weft.capture.bytecode.instructions import decode
+
+    bytecode = decode(tape.__code__)
+    return [(entry.offset, entry.slots and len(entry.slots)) for entry in bytecode.entries]
+
+
 TENSOR, AOT, CAPTURE, NATIVE = "tensor/", "aot/runtime/", "capture/", "native/"
 USES: dict[str, FirstUse] = {
     # Node classes, their backward functions, and the functions that users call.
@@ -462,6 +469,8 @@ USES: dict[str, FirstUse] = {
     "compiled: shortcuts": FirstUse(
         compiled_call, (CAPTURE + "shortcut.py", CAPTURE + "checking.py", NATIVE + "directly.py")
     ),
+    "compiled: bytecode": FirstUse(decoded, (CAPTURE + "bytecode/instructions.py", "core/once.py")),
+    "compiled: effects of ops": FirstUse(compiled_call, ("graph/effects.py",), quick=False),
     "compiled: defaults": FirstUse(other_defaults, (CAPTURE + "runtime.py", "core/dtypes.py"), shared=False),
     "compiled: tapes": FirstUse(tape, ("aot/compiled_autograd/__init__.py",)),
     # Plans of compiled graphs, programs of partial gradients, gradients of gradients.

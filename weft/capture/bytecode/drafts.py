@@ -233,6 +233,15 @@ if NULL_FIRST:
     RULES["PUSH_NULL"] = lambda words, native: [("HOLE", None)]
 
 
+FOLDING = frozenset(
+    {
+        "KW_NAMES", "PRECALL", "LOAD_CONST", "PUSH_NULL", "CONVERT_VALUE", "MAKE_FUNCTION", "END_FOR",
+        "RETURN_GENERATOR", "YIELD_VALUE", "MAKE_CELL",
+    }
+)  # fmt: skip
+"""Those that other instructions may belong to, or that mean something else there."""
+
+
 def _fold(words: Words, natives: list[EncodedInstruction], index: int) -> tuple[list[Step], int]:
     """The steps of the instructions from `index` on that belong together, and how many these are."""
     native = natives[index]
@@ -280,9 +289,12 @@ def draft(code: CodeType) -> list[Draft]:
     drafts: list[Draft] = []
     index = 0
     while index < len(natives):
-        first = natives[index]
-        steps, count = _fold(words, natives, index)
-        last = natives[index + count - 1]
+        first = last = natives[index]
+        if first.name in FOLDING or first.name not in RULES:
+            steps, count = _fold(words, natives, index)
+            last = natives[index + count - 1]
+        else:
+            steps, count = RULES[first.name](words, first), 1
         for position, (op, arg) in enumerate(steps):
             entry, start = (last.end, -1) if position else (first.start, first.start)
             rest = tuple(steps[position:]) if position else ()

@@ -138,8 +138,9 @@ from typing import Any
 
 from weft.capture.bytecode.drafts import Draft, Step, UnknownInstruction, draft
 from weft.capture.bytecode.effects import EFFECTS, JUMP_OPS, stack_effect
-from weft.capture.bytecode.layout import INTERNAL, InconsistentStack, Layouts, StackSlot, State, lay_out
+from weft.capture.bytecode.layout import INTERNAL, NO_NAMES, InconsistentStack, Layouts, StackSlot, lay_out
 from weft.capture.bytecode.native import Positions
+from weft.core.once import cached
 from weft.core.records import record
 
 __all__ = [
@@ -200,16 +201,27 @@ class EntryPoint:
     plain: frozenset[str]
 
 
-@record(frozen=True, slots=True, eq=False)
+@record(frozen=True, eq=False)
 class Bytecode:
     """A decoded code object."""
 
     code: CodeType
     instructions: tuple[Instruction, ...]
     handlers: tuple[ExceptionHandler | None, ...]
-    entries: tuple[EntryPoint, ...]
     places: tuple[tuple[int, int], ...]
     """(offset, index) of the first instruction at every offset, by offset."""
+    layouts: Layouts
+
+    @cached
+    def entries(self) -> tuple[EntryPoint, ...]:
+        """How native code is entered before each instruction: what only code that is resumed asks for."""
+        found: list[EntryPoint] = []
+        for index, each in enumerate(self.layouts.drafts):
+            if each.op not in INTERNAL:
+                state = self.layouts.state(index)
+                slots, plain = (None, NO_NAMES) if state is None else (state.slots, state.plain)
+                found.append(EntryPoint(each.entry, each.rest, slots, plain))
+        return tuple(found)
 
     def index_at(self, offset: int) -> int:
         """The instruction that native code at `offset` belongs to; f_lasti gives such an offset.
@@ -228,20 +240,27 @@ class Bytecode:
         return "\n".join(map(str, self.instructions))
 
 
-def _canonical(each: Draft, state: State | None, cells: frozenset[str]) -> tuple[str, Any]:
+def _canonical(each: Draft, index: int, layouts: Layouts) -> tuple[str, Any]:
     """Op and argument of a draft that stays."""
     if each.op == "FILL":
         return "PUSH_NULL", None
-    if each.op == "LOAD_FAST" and each.arg in cells and (state is None or each.arg not in state.plain):
-        return "LOAD_CLOSURE", each.arg
-    if each.op == "STORE_FAST" and state is not None and state.slots[-1].kind == "saved":
-        return "RESTORE_FAST", (each.arg, state.slots[-1].detail == (each.arg, True))
+    if each.op == "LOAD_FAST" and each.arg in layouts.cells:
+        state = layouts.state(index)
+        if state is None or each.arg not in state.plain:
+            return "LOAD_CLOSURE", each.arg
+    if each.op == "STORE_FAST" and layouts.saves:
+        state = layouts.state(index)
+        if state is not None and state.slots[-1].kind == "saved":
+            return "RESTORE_FAST", (each.arg, state.slots[-1].detail == (each.arg, True))
     return each.op, each.arg
+
+
+CHANGING = frozenset({"FILL", "LOAD_FAST", "STORE_FAST"})
+"""Ops of drafts that may get another name."""
 
 
 def _assemble(code: CodeType, layouts: Layouts) -> Bytecode:
     """Leaves out the internal ops and numbers what is left."""
-    cells = layouts.cells
     number: list[int] = []  # draft index -> index of the instruction at or after it
     kept = 0
     for each in layouts.drafts:
@@ -249,26 +268,25 @@ def _assemble(code: CodeType, layouts: Layouts) -> Bytecode:
         kept += each.op not in INTERNAL
     instructions: list[Instruction] = []
     handlers: list[ExceptionHandler | None] = []
-    entries: list[EntryPoint] = []
-    for each, link, state in zip(layouts.drafts, layouts.links, layouts.states):
-        if each.op in INTERNAL:
+    first: dict[int, int] = {}
+    for index, (each, link) in enumerate(zip(layouts.drafts, layouts.links)):
+        op, arg = each.op, each.arg
+        if op in INTERNAL:
             continue
-        op, arg = _canonical(each, state, cells)
-        if op in JUMP_OPS:
+        if op in CHANGING:
+            op, arg = _canonical(each, index, layouts)
+        elif op in JUMP_OPS:
             arg = number[arg]
+        first.setdefault(each.offset, len(instructions))
         line = each.positions.line
         instructions.append(Instruction(op, arg, each.offset, line, each.positions, len(instructions)))
         handler = None
-        if link is not None and state is not None:
-            depth = sum(not slot.native_only for slot in state.slots[: link.depth])
-            handler = ExceptionHandler(number[link.target], depth, link.lasti)
+        if link is not None:
+            depth = layouts.canonical_depth(index, link.depth)
+            handler = None if depth is None else ExceptionHandler(number[link.target], depth, link.lasti)
         handlers.append(handler)
-        slots, plain = (None, frozenset()) if state is None else (state.slots, state.plain)
-        entries.append(EntryPoint(each.entry, each.rest, slots, plain))
-    first: dict[int, int] = {}
-    for instruction in instructions:
-        first.setdefault(instruction.offset, instruction.index)
-    return Bytecode(code, tuple(instructions), tuple(handlers), tuple(entries), tuple(sorted(first.items())))
+    places = tuple(sorted(first.items()))
+    return Bytecode(code, tuple(instructions), tuple(handlers), places, layouts)
 
 
 @lru_cache(maxsize=4096)

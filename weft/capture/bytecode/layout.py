@@ -21,19 +21,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from weft.capture.bytecode import single_visit
 from weft.capture.bytecode.drafts import HAS_END_SEND, NO_ENTRY, Draft
 from weft.capture.bytecode.effects import FINAL_OPS, JUMP_OPS, stack_effect
 from weft.capture.bytecode.native import Protected, read_exception_table
+from weft.capture.bytecode.single_visit import (
+    CANNOT_RAISE,
+    TAKE_NULL,
+    TAKES_SLOT,
+    TOUCH,
+    Link,
+    Slots,
+    is_canonical,
+    visited,
+)
 
 INTERNAL = frozenset({"HOLE", "END_SEND", "LEFT_OUT"})
 CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
 SAVED_CELL = ".saved"
 """Parameters of resumed code that are called `.saved0 name`: a cell that LOAD_FAST_AND_CLEAR took."""
-TAKE_NULL = CALLS | {"POP_TOP"}
-# Protected by handlers that want the stack as it is after it.
-CANNOT_RAISE = frozenset({"PUSH_EXC_INFO"})
 
 
 class StackSlot(NamedTuple):
@@ -68,15 +76,6 @@ class State(NamedTuple):
 
 class InconsistentStack(ValueError):
     """Paths that meet with different stacks, or an instruction that finds too little on its own."""
-
-
-class Link(NamedTuple):
-    """A handler of a draft: index of its first draft, native depth, whether the place of raising is
-    pushed."""
-
-    target: int
-    depth: int
-    lasti: bool
 
 
 def _pushed(each: Draft, count: int) -> list[StackSlot]:
@@ -177,10 +176,101 @@ def _join(one: State | None, other: State, where: Draft, filled: bool) -> State:
 class Layouts:
     """The abstract run over one list of drafts, whose jumps are indices into it."""
 
+    saves = False
+    """Whether a slot may hold what a variable's slot did."""
+
+    def __init__(self, drafts: list[Draft], links: list[Link | None], cells: frozenset[str]) -> None:
+        self.drafts, self.links, self.cells = drafts, links, cells
+
+    def state(self, index: int) -> State | None:
+        """The state before a draft, None where no path leads."""
+        raise NotImplementedError
+
+    def depth(self, index: int) -> int | None:
+        """How many slots there are before a draft."""
+        raise NotImplementedError
+
+    def depth_after(self, index: int) -> int:
+        raise NotImplementedError
+
+    def canonical_depth(self, index: int, depth: int) -> int | None:
+        """How many of the lowest slots before a draft the canonical stack has, too."""
+        raise NotImplementedError
+
+    def is_hole(self, index: int, place: int) -> bool:
+        """Whether a slot before a draft is a hole."""
+        raise NotImplementedError
+
+    def last_touch(self, index: int, place: int) -> int:
+        """The last draft that touched a slot that lies on a hole, before a draft."""
+        raise NotImplementedError
+
+    def jumps_into_hole(self, index: int, place: int) -> bool:
+        """Whether there is a hole at a place where a draft jumps to, by this jump."""
+        raise NotImplementedError
+
+
+class Agreeing(Layouts):
+    """Of code whose paths agree: see `single_visit`."""
+
+    def __init__(
+        self, drafts: list[Draft], links: list[Link | None], cells: frozenset[str], slots: list[Slots | None]
+    ) -> None:
+        super().__init__(drafts, links, cells)
+        self.slots = slots
+
+    def state(self, index: int) -> State | None:
+        slots = self.slots[index]
+        return None if slots is None else State(tuple(map(_slot, slots)), NO_NAMES)
+
+    def depth(self, index: int) -> int | None:
+        slots = self.slots[index]
+        return None if slots is None else len(slots)
+
+    def canonical_depth(self, index: int, depth: int) -> int | None:
+        slots = self.slots[index]
+        return None if slots is None else sum(map(is_canonical, slots[:depth]))
+
+    def _after(self, index: int, jump: bool = False) -> Slots:
+        slots = self.slots[index]
+        assert slots is not None
+        return single_visit.after(self.drafts[index], index, slots, jump)
+
+    def depth_after(self, index: int) -> int:
+        return len(self._after(index))
+
+    def is_hole(self, index: int, place: int) -> bool:
+        slots = self.slots[index]
+        assert slots is not None
+        return slots[place] % TOUCH == single_visit.HOLE
+
+    def last_touch(self, index: int, place: int) -> int:
+        slots = self.slots[index]
+        assert slots is not None
+        return slots[place] // TOUCH - 1
+
+    def jumps_into_hole(self, index: int, place: int) -> bool:
+        return self._after(index, jump=True)[place] % TOUCH == single_visit.HOLE
+
+
+NO_NAMES: Final[frozenset[str]] = frozenset()
+
+
+def _slot(number: int) -> StackSlot:
+    touch, kind = divmod(number, TOUCH)
+    return StackSlot(single_visit.KINDS[kind], None, frozenset({touch - 1} if touch else ()))
+
+
+class Joined(Layouts):
+    """Of any code: where paths meet, their states are joined until nothing changes."""
+
+    saves = True
+
     def __init__(
         self, drafts: list[Draft], links: list[Link | None], cells: frozenset[str], filled: bool = False
     ) -> None:
-        self.drafts, self.links, self.cells, self.filled = drafts, links, cells, filled
+        super().__init__(drafts, links, cells)
+        self.filled = filled
         self.states: list[State | None] = [None] * len(drafts)
         if drafts:
             self._run()
@@ -215,23 +305,61 @@ class Layouts:
             # A handler of the instruction that takes a cell out of its slot sees it taken: it cannot raise.
             yield link.target, State((*state.slots[: link.depth], *raised), after.plain)
 
-    def after(self, index: int) -> State:
+    def state(self, index: int) -> State | None:
+        return self.states[index]
+
+    def depth(self, index: int) -> int | None:
+        state = self.states[index]
+        return None if state is None else len(state.slots)
+
+    def canonical_depth(self, index: int, depth: int) -> int | None:
+        state = self.states[index]
+        return None if state is None else sum(not slot.native_only for slot in state.slots[:depth])
+
+    def _after(self, index: int, jump: bool = False) -> State:
         state = self.states[index]
         assert state is not None
-        return _advance(self.drafts[index], index, state, self.cells)
+        return _advance(self.drafts[index], index, state, self.cells, jump)
+
+    def depth_after(self, index: int) -> int:
+        return len(self._after(index).slots)
+
+    def is_hole(self, index: int, place: int) -> bool:
+        state = self.states[index]
+        assert state is not None
+        return state.slots[place].kind == "hole"
+
+    def last_touch(self, index: int, place: int) -> int:
+        state = self.states[index]
+        assert state is not None
+        return max(state.slots[place].touched)
+
+    def jumps_into_hole(self, index: int, place: int) -> bool:
+        return self._after(index, jump=True).slots[place].kind == "hole"
+
+
+def laid_out(
+    drafts: list[Draft], links: list[Link | None], cells: frozenset[str], saves: bool, filled: bool = False
+) -> Layouts:
+    """The layouts of drafts, in one visit of each where that is enough. `saves`: whether a slot of the stack
+    may be what a variable held.
+    """
+    slots = None if saves else visited(drafts, links)
+    return Joined(drafts, links, cells, filled) if slots is None else Agreeing(drafts, links, cells, slots)
 
 
 def _fill_points(layouts: Layouts) -> dict[int, int]:
     """Before which draft a callable is complete: index -> depth of its hole."""
     points: dict[int, int] = {}
-    for index, (each, state) in enumerate(zip(layouts.drafts, layouts.states)):
-        if state is None or each.op not in CALLS:
+    for index, each in enumerate(layouts.drafts):
+        depth = layouts.depth(index) if each.op in CALLS else None
+        if depth is None:
             continue
-        place = len(state.slots) - stack_effect(each.op, each.arg)[0]
-        if place < 0 or state.slots[place].kind != "hole":
+        place = depth - stack_effect(each.op, each.arg)[0]
+        if place < 0 or not layouts.is_hole(index, place):
             continue
-        point = max(state.slots[place + 1].touched) + 1
-        while point < index and len(layouts.after(point - 1).slots) != place + 2:
+        point = layouts.last_touch(index, place + 1) + 1
+        while point < index and layouts.depth_after(point - 1) != place + 2:
             point += 1
         points[point] = place
     return points
@@ -240,7 +368,7 @@ def _fill_points(layouts: Layouts) -> dict[int, int]:
 def _fill(layouts: Layouts, index: int, place: int) -> list[Draft]:
     """What fills the hole at `place` before the draft at `index`."""
     following, before = layouts.drafts[index], layouts.drafts[index - 1]
-    above = len(layouts.after(index - 1).slots) - place - 2
+    above = layouts.depth_after(index - 1) - place - 2
     fill = Draft("FILL", above, before.offset, before.positions, following.entry, following.rest)
     # The compiler swapped the arguments under the callable (generic functions): the NULL must pass them too.
     swaps = [
@@ -264,14 +392,12 @@ def _filled(layouts: Layouts) -> tuple[list[Draft], list[Link | None]]:
         drafts.append(each)
         links.append(layouts.links[index])
     for index, each in enumerate(layouts.drafts):
-        state = layouts.states[index]
         if each.op not in JUMP_OPS:
             continue
         target = each.arg
         each.arg = place[target]
-        if target in points and state is not None:
-            arriving = _advance(each, index, state, layouts.cells, jump=True).slots
-            if arriving[points[target]].kind == "hole":
+        if target in points and layouts.depth(index) is not None:
+            if layouts.jumps_into_hole(index, points[target]):
                 each.arg -= len(_fill(layouts, target, points[target]))
     links = [link and link._replace(target=place[link.target]) for link in links]
     return drafts, links
@@ -280,17 +406,21 @@ def _filled(layouts: Layouts) -> tuple[list[Draft], list[Link | None]]:
 def _resolve(drafts: list[Draft], table: list[Protected]) -> list[Link | None]:
     """Turns jumps from offsets to indices, in place; gives the handler of each draft."""
     index_of = {each.start: index for index, each in enumerate(drafts) if each.start >= 0}
-    number_of = {id(each): index for index, each in enumerate(drafts)}
+    covering: dict[int, Protected] = {}
+    for protected in reversed(table):
+        covering.update(dict.fromkeys(range(protected.start, protected.end, 2), protected))
     links: list[Link | None] = []
-    for each in drafts:
+    made_up: list[int] = []
+    for index, each in enumerate(drafts):
         if each.op in JUMP_OPS:
             each.arg = index_of[each.arg]
-        covering = (line for line in table if line.start <= each.offset < line.end)
-        line = next(covering, None)
+        line = covering.get(each.offset)
         links.append(line and Link(index_of[line.target], line.depth, line.lasti))
-    for index, each in enumerate(drafts):
         if each.protects is not None:
-            links[number_of[id(each.protects)]] = Link(index, -1, False)
+            made_up.append(index)
+    number_of = {id(each): index for index, each in enumerate(drafts)} if made_up else {}
+    for index in made_up:
+        links[number_of[id(drafts[index].protects)]] = Link(index, -1, False)
     return links
 
 
@@ -298,30 +428,35 @@ def lay_out(code: CodeType, drafts: list[Draft]) -> Layouts:
     """The layouts of `drafts` with all holes filled; the internal ops are still there."""
     cells = frozenset({*code.co_cellvars, *code.co_freevars})
     links = _resolve(drafts, read_exception_table(code))
-    _set_synthetic_depths(drafts, links, cells)
-    layouts = Layouts(drafts, links, cells)
+    saves = any(each.op == TAKES_SLOT for each in drafts)
+    saves = saves or any(name.startswith(SAVED_CELL) for name in code.co_varnames)
+    _set_synthetic_depths(drafts, links, cells, saves)
+    layouts = laid_out(drafts, links, cells, saves)
     if any(each.op == "HOLE" for each in drafts):
-        layouts = Layouts(*_filled(layouts), cells, filled=True)
+        layouts = laid_out(*_filled(layouts), cells, saves, filled=True)
         _check_filled(layouts)
     return layouts
 
 
 def _check_filled(layouts: Layouts) -> None:
-    for each, state in zip(layouts.drafts, layouts.states):
-        if each.op in CALLS and state is not None:
-            taken = state.slots[-stack_effect(each.op, each.arg)[0] :]
-            if any(slot.kind == "hole" for slot in taken):
+    for index, each in enumerate(layouts.drafts):
+        depth = layouts.depth(index) if each.op in CALLS else None
+        if depth is not None:
+            count = stack_effect(each.op, each.arg)[0]
+            if any(layouts.is_hole(index, place) for place in range(depth - count, depth)):
                 raise InconsistentStack(f"{each.op} at {each.offset} takes a NULL that has no place")
 
 
-def _set_synthetic_depths(drafts: list[Draft], links: list[Link | None], cells: frozenset[str]) -> None:
+def _set_synthetic_depths(
+    drafts: list[Draft], links: list[Link | None], cells: frozenset[str], saves: bool
+) -> None:
     """The depth of handlers that were made up: all that lies there when their instruction suspends."""
     if not any(link is not None and link.depth < 0 for link in links):
         return
     # The made-up handler itself has the handler that its instruction had before.
     bare = [links[link.target] if link is not None and link.depth < 0 else link for link in links]
-    states = Layouts(drafts, bare, cells).states
+    layouts = laid_out(drafts, bare, cells, saves)
     for index, link in enumerate(links):
-        state = states[index]
         if link is not None and link.depth < 0:
-            links[index] = link._replace(depth=len(state.slots)) if state is not None else None
+            depth = layouts.depth(index)
+            links[index] = link._replace(depth=depth) if depth is not None else None

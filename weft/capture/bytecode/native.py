@@ -11,8 +11,6 @@ import opcode
 from types import CodeType
 from typing import Any, NamedTuple
 
-from weft.core.records import record
-
 OPCODES: dict[str, int] = {name: number for name, number in dis.opmap.items() if number < 256}
 EXTENDED_ARG = OPCODES["EXTENDED_ARG"]
 JUMPS = frozenset(name for name, number in OPCODES.items() if number in {*dis.hasjrel, *dis.hasjabs})
@@ -38,8 +36,7 @@ class Positions(NamedTuple):
     end_column: int | None
 
 
-@record(frozen=True, slots=True)
-class EncodedInstruction:
+class EncodedInstruction(NamedTuple):
     """One native instruction with its EXTENDED_ARGs and caches folded in.
 
     `start` is the offset of its first EXTENDED_ARG, which is where jumps land; `offset` that of the opcode
@@ -84,8 +81,8 @@ CACHES = _cache_counts()
 def read_instructions(code: CodeType) -> list[EncodedInstruction]:
     """The instructions of `code` in order, unspecialised."""
     raw = code.co_code
-    positions = [Positions(*place) for place in code.co_positions()]
-    natives = []
+    positions = [*code.co_positions()]
+    natives: list[EncodedInstruction] = []
     offset = start = prefix = 0
     while offset < len(raw):
         number, arg = raw[offset], prefix << 8 | raw[offset + 1]
@@ -95,7 +92,8 @@ def read_instructions(code: CodeType) -> list[EncodedInstruction]:
             continue
         name = dis.opname[number]
         end = offset + 2 + 2 * CACHES.get(name, 0)
-        natives.append(EncodedInstruction(name, arg, start, offset, end, positions[offset // 2]))
+        place = tuple.__new__(Positions, positions[offset // 2])
+        natives.append(tuple.__new__(EncodedInstruction, (name, arg, start, offset, end, place)))
         offset = start = end
         prefix = 0
     return natives
