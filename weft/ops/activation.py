@@ -26,13 +26,14 @@ from weft.ops.arithmetic import (
     keep_where,
     mul,
     neg,
+    promoted,
     refusing,
     rsub,
     sub,
 )
-from weft.ops.elementary import exp, tanh
+from weft.ops.elementary import backward_of, exp, function, tanh
 from weft.ops.facts import OpFacts, Placing, Rule
-from weft.ops.families import composite, float_result, pointwise, promote
+from weft.ops.families import HIDDEN, composite, pointwise, promote
 from weft.ops.kernels import elementwise
 from weft.ops.record import Op, Promotion, ops, type_of
 from weft.ops.samples import Maker, Sample, Samples, binary_samples, unary_samples
@@ -48,11 +49,15 @@ def activation(
     signature: str = "input: Tensor",
     promotion: Promotion | None = None,
     rule: Rule | None = None,
+    plain: bool = False,
     **facts: Unpack[OpFacts],
 ) -> Op:
-    """A function of `nn.functional` for floats; what else is refused is named after PyTorch's kernel."""
+    """A function of `nn.functional` for floats, or a plain one that is found there, too; what else is refused
+    is named after PyTorch's kernel.
+    """
     promotion = promotion or refusing(promote, EXACT | COMPLEX, label)
-    facts["namespace"] = "nn.functional"
+    place: OpFacts = {"aliases": (f"nn.functional.{name}",)} if plain else {"namespace": "nn.functional"}
+    facts |= place
     return pointwise(name, kernel, promotion, signature, rule=rule, **facts)
 
 
@@ -82,15 +87,16 @@ rectified = refusing(
     "Boolean inputs not supported for relu",
     RuntimeError,
 )
-relu = pointwise(
+relu = activation(
     "relu",
     _relu,
+    "",
+    FLAG,
     rectified,
-    signature=FLAG,
+    plain=True,
     emit=lambda b, x, inplace: bodies.positive_part(b, x),
     vjp=lambda g, out: keep(g, ops.ne(out, 0), out),  # NaN passes
     samples=with_options(),
-    aliases=("nn.functional.relu",),
     out=False,
 )
 
@@ -136,10 +142,7 @@ prelu_kernel = pointwise(
     refusing(promote, EXACT | COMPLEX, "prelu_cpu"),
     emit=lambda b, x, weight: b.select(b.gt(x, b.like(0, x)), x, b.mul(x, weight)),
     signature="input: Tensor, weight: Tensor",
-    method=False,
-    function=False,
-    inplace=False,
-    out=False,
+    **HIDDEN,
     samples=binary_samples((-2, 2), (0.1, 0.5), None),
     node="PreluKernelBackward0",
     vjp=(
@@ -198,13 +201,14 @@ def _emit_threshold(b: BodyBuilder, x: Element, threshold: float, value: float, 
     return b.select(b.le(compared, b.like(threshold, compared)), b.like(value, x), x)
 
 
-threshold = pointwise(
+threshold = activation(
     "threshold",
     _threshold,
+    "",
+    "input: Tensor, threshold: float, value: float, inplace: bool = False",
     refusing(promote, BOOL | COMPLEX, "threshold_cpu"),
+    plain=True,
     emit=_emit_threshold,
-    aliases=("nn.functional.threshold",),
-    signature="input: Tensor, threshold: float, value: float, inplace: bool = False",
     method=False,
     samples=lambda make: iter(
         (Sample(make(2, 3), 0.1, 2.0), Sample(make(), 0.5, -1.0), Sample(make(0, 3), 0.1, 1.0))
@@ -322,14 +326,14 @@ elu = activation(
     vjp=lambda g, _out, x, alpha: _elu_gradient(g, x, alpha, 1.0, 1.0),
     native_above=True,
 )
-selu = pointwise(
+selu = activation(
     "selu",
     lambda x, inplace: _elu_kernel(x, SELU_ALPHA, SELU_SCALE, 1.0),
-    refusing(promote, EXACT | COMPLEX, "elu_cpu"),
-    signature=FLAG,
+    "elu_cpu",
+    FLAG,
+    plain=True,
     samples=with_options(),
     emit=lambda b, x, inplace: _emit_elu(b, x, SELU_ALPHA, SELU_SCALE, 1.0),
-    aliases=("nn.functional.selu",),
     node="EluBackward0",
     method=False,
     out=False,
@@ -341,21 +345,20 @@ selu = pointwise(
 def _celu_rule(x: TensorType, alpha: float, inplace: bool) -> TensorType:
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    assert celu.promotion is not None
-    return celu.promotion.rule(celu, (x, alpha, inplace))
+    return promoted(celu, x, alpha, inplace)
 
 
-celu = pointwise(
+celu = activation(
     "celu",
     lambda x, alpha, inplace: _elu_kernel(x, alpha, 1.0, 1.0 / alpha),
-    refusing(promote, EXACT | COMPLEX, "elu_cpu"),
-    signature="input: Tensor, alpha: float = 1.0, inplace: bool = False",
+    "elu_cpu",
+    "input: Tensor, alpha: float = 1.0, inplace: bool = False",
+    plain=True,
     rule=_celu_rule,
     emit=lambda b, x, alpha, inplace: _emit_elu(b, x, alpha, 1.0, 1.0 / alpha),
     method=False,
     out=False,
     samples=with_options({"alpha": 0.7}),
-    aliases=("nn.functional.celu",),
     node="EluBackward0",
     vjp=lambda g, _out, x, alpha: _elu_gradient(g, x, alpha, 1.0, 1.0 / alpha),
     native_above=True,
@@ -363,32 +366,20 @@ celu = pointwise(
 
 
 # -- the logistic family -------------------------------------------------------------------------------------
-sigmoid: Op = pointwise(
+sigmoid: Op = function(
     "sigmoid",
     elementwise.sigmoid,
-    float_result,
+    lambda g, out: sigmoid_backward(g, out),
     emit=elementwise.emit_sigmoid,
-    vjp=lambda g, out: sigmoid_backward(g, out),
     aliases=("nn.functional.sigmoid", "special.expit"),
     native_above=True,
 )
-sigmoid_backward: Op = pointwise(
-    "sigmoid_backward",
+sigmoid_backward: Op = backward_of(
+    "sigmoid",
     elementwise.sigmoid_backward,
-    float_result,
     emit=lambda b, g, s: b.mul(b.mul(b.sub(b.like(1, s), s), s), g),
-    signature="grad: Tensor, output: Tensor",
     samples=binary_samples((-1, 1), (0.1, 0.9), None),
-    method=False,
-    function=False,
-    inplace=False,
-    out=False,
-    vjp=(
-        lambda g, _out, _grad, output: sigmoid_backward(g, output),
-        lambda g, _out, grad, output: mul(mul(g, grad), rsub(mul(output, 2), 1)),
-    ),
-    overwrites=True,
-    native_above=True,
+    second=lambda output: rsub(mul(output, 2), 1),
 )
 
 
@@ -465,8 +456,7 @@ def _gelu(x: Array, approximate: str) -> Array:
 def _gelu_rule(x: TensorType, approximate: str) -> TensorType:
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
-    assert gelu.promotion is not None
-    return gelu.promotion.rule(gelu, (x, approximate))
+    return promoted(gelu, x, approximate)
 
 
 def _gelu_tanh_gradient(g: TensorLike, x: TensorLike) -> Any:
@@ -492,30 +482,22 @@ gelu: Op = activation(
     ),
     native_above=True,
 )
-gelu_backward: Op = pointwise(
-    "gelu_backward",
-    elementwise.gelu_backward,
-    float_result,
-    emit=elementwise.emit_gelu_backward,
-    signature="grad: Tensor, input: Tensor",
-    samples=binary_samples((-2, 2), (-2, 2), None),
-    method=False,
-    function=False,
-    inplace=False,
-    out=False,
-    vjp=(
-        lambda g, _out, _grad, x: gelu_backward(g, x),
-        lambda g, _out, grad, x: mul(mul(g, grad), _gelu_bend(x)),
-    ),
-    overwrites=True,
-    native_above=True,
-)
 
 
 def _gelu_bend(x: TensorLike) -> Any:
     """The second derivative: φ(x) (2 - x²)."""
     square = mul(x, x)
     return mul(mul(exp(mul(square, -0.5)), 0.3989422804014327), rsub(square, 2))
+
+
+gelu_backward: Op = backward_of(
+    "gelu",
+    elementwise.gelu_backward,
+    emit=elementwise.emit_gelu_backward,
+    samples=binary_samples((-2, 2), (-2, 2), None),
+    second=_gelu_bend,
+    saved="input",
+)
 
 
 # -- piecewise linear ----------------------------------------------------------------------------------------
@@ -585,8 +567,7 @@ def _softshrink_rule(x: TensorType, lambd: float) -> TensorType:
             f"lambda must be in range [0, {limits.max:g}] for input dtype {x.dtype.scalar_name}, but found "
             f"{lambd:g}"
         )
-    assert softshrink.promotion is not None
-    return softshrink.promotion.rule(softshrink, (x, lambd))
+    return promoted(softshrink, x, lambd)
 
 
 def _outside(g: TensorLike, x: TensorLike, lambd: float) -> Any:
@@ -604,16 +585,16 @@ softshrink = activation(
     samples=with_options({"lambd": 1.0}),
     vjp=lambda g, _out, x, lambd: _outside(g, x, lambd),
 )
-hardshrink = pointwise(
+hardshrink = activation(
     "hardshrink",
     lambda x, lambd: keep_where(x, ~(abs(x) <= lambd)),
-    refusing(promote, EXACT | COMPLEX, "hardshrink_cpu"),
+    "hardshrink_cpu",
+    "input: Tensor, lambd: float = 0.5",
+    plain=True,
     emit=lambda b, x, lambd: b.select(b.le(b.abs(x), b.like(lambd, x)), b.like(0, x), x),
-    signature="input: Tensor, lambd: float = 0.5",
     inplace=False,
     out="exact",
     samples=with_options({"lambd": 1.0}),
-    aliases=("nn.functional.hardshrink",),
     vjp=lambda g, _out, x, lambd: _outside(g, x, lambd),
     rounded=(1,),
 )

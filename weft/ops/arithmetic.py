@@ -19,7 +19,8 @@ from weft.core.arrays import MODULES, Array, ArrayFunction
 from weft.core.dtypes import ALL, HALVES, dtype, scalar_dtype
 from weft.core.errors import underivable
 from weft.core.types import TensorType
-from weft.ops.families import composite, float_result, pointwise, promote, real_result
+from weft.ops.facts import Rule
+from weft.ops.families import HIDDEN, composite, float_result, pointwise, promote, real_result
 from weft.ops.node_names import by_number, not_implemented
 from weft.ops.options import fits
 from weft.ops.record import (
@@ -68,6 +69,12 @@ class Refusing(Promotion):
     def __init__(self, base: Promotion, dtypes: Any) -> None:
         super().__init__(base.name, dtypes)
         self.base = base
+
+
+def promoted(op: Op, *bound: Any) -> TensorType:
+    """The type by the op's promotion: for rules that refuse more than that does."""
+    assert op.promotion is not None
+    return op.promotion.rule(op, bound)
 
 
 def kind_of(operand: object) -> dtype:
@@ -196,8 +203,7 @@ vars(_sub).update(into=_sub_into, ufunc=np.subtract)
 
 
 def _with_alpha(op: Op, x: TensorType | Number, y: TensorType | Number, alpha: Number) -> TensorType:
-    assert op.promotion is not None
-    result = op.promotion.rule(op, (x, y, alpha))
+    result = promoted(op, x, y, alpha)
     if isinstance(alpha, bool) and result.dtype is not dtypes.bool_:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if isinstance(alpha, float) and result.dtype in EXACT:
@@ -242,49 +248,62 @@ def _emit_scaled(b: BodyBuilder, y: Element, alpha: Any) -> Any:
 
 subtract = Promotion("promote", _subtracting)
 ALPHA = f"{OPERANDS}, *, alpha: Number = 1"
-add: Op = pointwise(
+
+
+def _sum(
+    name: str,
+    kernel: Rule,
+    promotion: Promotion,
+    vjp: tuple[Rule, Rule],
+    signature: str = ALPHA,
+    **facts: Any,
+) -> Op:
+    """A sum whose second operand has a factor."""
+    op: Op = pointwise(
+        name,
+        kernel,
+        promotion,
+        signature,
+        samples=_alpha_samples,
+        rule=lambda x, y, alpha: _with_alpha(op, x, y, alpha),
+        vjp=vjp,
+        exact=True,
+        rounded=(2,),
+        **facts,
+    )
+    return op
+
+
+add: Op = _sum(
     "add",
     _add,
     promote,
-    signature=ALPHA,
-    samples=_alpha_samples,
-    rule=lambda x, y, alpha: _with_alpha(add, x, y, alpha),
+    (lambda g, _out, _x: g, lambda g, _out, _x, _y, alpha: _times(g, alpha)),
     emit=lambda b, x, y, alpha: b.add(x, _emit_scaled(b, y, alpha)),
-    vjp=(lambda g, _out, _x: g, lambda g, _out, _x, _y, alpha: _times(g, alpha)),
-    exact=True,
-    rounded=(2,),
     of_numbers=True,
 )
-sub: Op = pointwise(
+sub: Op = _sum(
     "sub",
     _sub,
     subtract,
-    signature=ALPHA,
-    samples=_alpha_samples,
-    rule=lambda x, y, alpha: _with_alpha(sub, x, y, alpha),
+    (lambda g, _out, _x: g, lambda g, _out, _x, _y, alpha: _times(neg(g), alpha)),
     emit=lambda b, x, y, alpha: b.sub(x, _emit_scaled(b, y, alpha)),
-    vjp=(lambda g, _out, _x: g, lambda g, _out, _x, _y, alpha: _times(neg(g), alpha)),
     aliases=("subtract",),
-    exact=True,
-    rounded=(2,),
     of_numbers=True,
 )
-rsub: Op = pointwise(
+rsub: Op = _sum(
     "rsub",
     _rsub,
     subtract,
-    signature="input: Tensor, other: Operand, alpha: Number = 1",
-    samples=_alpha_samples,
-    rule=lambda x, y, alpha: _with_alpha(rsub, x, y, alpha),
+    (lambda g, _out, _x, _y, alpha: _times(neg(g), alpha), lambda g, _out, _x: g),
+    "input: Tensor, other: Operand, alpha: Number = 1",
     emit=lambda b, x, y, alpha: b.sub(y, _emit_scaled(b, x, alpha)),
     method=False,
     inplace=False,
     out=False,
     node="RsubBackward1",
-    vjp=(lambda g, _out, _x, _y, alpha: _times(neg(g), alpha), lambda g, _out, _x: g),
-    exact=True,
-    rounded=(2,),
 )
+
 
 negative = refusing(
     promote,
@@ -355,10 +374,6 @@ reciprocal = pointwise(
 )
 
 
-def _addcmul(x: Array, left: Array, right: Array, value: Number) -> Array:
-    return MODULES[type(x)].add(x, _product(left, right, value), out=...)
-
-
 def _product(left: Array, right: Array, value: Number) -> Array:
     xp = MODULES[type(left)]
     product = xp.multiply(left, right, out=...)
@@ -369,39 +384,23 @@ def _product(left: Array, right: Array, value: Number) -> Array:
     return xp.multiply(product, product.dtype.type(value), out=product)
 
 
-def _addcdiv(x: Array, left: Array, right: Array, value: Number) -> Array:
-    return MODULES[type(x)].add(x, _quotient(left, right, value), out=...)
-
-
 def _quotient(left: Array, right: Array, value: Number) -> Array:
     xp = MODULES[type(left)]
     quotient = xp.true_divide(left, right, out=...)
     return quotient if value == 1 else xp.multiply(quotient, quotient.dtype.type(value), out=quotient)
 
 
-def _addcmul_into(x: Array, left: Array, right: Array, value: Number) -> None:
-    MODULES[type(x)].add(x, _product(left, right, value), out=x)
-
-
-def _addcdiv_into(x: Array, left: Array, right: Array, value: Number) -> None:
-    MODULES[type(x)].add(x, _quotient(left, right, value), out=x)
-
-
-vars(_addcmul).update(into=_addcmul_into)
-vars(_addcdiv).update(into=_addcdiv_into)
-
-
-def _emit_addcmul(b: BodyBuilder, x: Element, left: Element, right: Element, value: Element | Number) -> Any:
+def _emit_product(b: BodyBuilder, left: Element, right: Element, value: Element | Number) -> Any:
     product = b.mul(left, right)
     if type(value) is int and value == 1:
-        return b.add(x, product)
+        return product
     factor = value % 256 if type(value) is int and product.type == "u8" else value
-    return b.add(x, b.mul(product, b.like(factor, product)))
+    return b.mul(product, b.like(factor, product))
 
 
-def _emit_addcdiv(b: BodyBuilder, x: Element, left: Element, right: Element, value: Element | Number) -> Any:
+def _emit_quotient(b: BodyBuilder, left: Element, right: Element, value: Element | Number) -> Any:
     quotient = b.div(left, right)
-    return b.add(x, quotient if value == 1 else b.mul(quotient, b.like(value, quotient)))
+    return quotient if value == 1 else b.mul(quotient, b.like(value, quotient))
 
 
 def _fused_samples(make: Maker) -> Iterator[Sample]:
@@ -409,6 +408,44 @@ def _fused_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3), make(3), make(2, 1, low=0.5), value=2)
     yield Sample(make(), make(), make(low=0.5), value=-1)
     yield Sample(make(0, 3), make(1, 3), make(3, low=0.5))
+
+
+def _fused(
+    name: str, promotion: Promotion, part: Rule, emit: Rule, vjp: tuple[Rule, Rule], rule: Rule | None = None
+) -> Op:
+    """A tensor and what `part` makes of two others and a factor, added."""
+
+    def kernel(x: Array, left: Array, right: Array, value: Number) -> Array:
+        return MODULES[type(x)].add(x, part(left, right, value), out=...)
+
+    def into(x: Array, left: Array, right: Array, value: Number) -> None:
+        MODULES[type(x)].add(x, part(left, right, value), out=x)
+
+    vars(kernel).update(into=into)
+    return pointwise(
+        name,
+        kernel,
+        promotion,
+        "input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1",
+        rule=rule,
+        samples=_fused_samples,
+        emit=lambda b, x, left, right, value: b.add(x, emit(b, left, right, value)),
+        vjp=(lambda g: g, *vjp),
+        exact=True,
+        native_above=True,
+    )
+
+
+addcmul = _fused(
+    "addcmul",
+    refusing(promote, BOOL, "addcmul_cpu_out"),
+    _product,
+    _emit_product,
+    (
+        lambda g, _out, _x, _left, right, value: mul(g, _times(right, value)),
+        lambda g, _out, _x, left, _right, value: mul(g, _times(left, value)),
+    ),
+)
 
 
 def _addcdiv_rule(x: TensorType, left: TensorType, right: TensorType, value: Number) -> TensorType:
@@ -425,37 +462,16 @@ def _addcdiv_rule(x: TensorType, left: TensorType, right: TensorType, value: Num
     return promote.rule(addcdiv, (x, left, right, value))
 
 
-FUSED = "input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1"
-addcmul = pointwise(
-    "addcmul",
-    _addcmul,
-    refusing(promote, BOOL, "addcmul_cpu_out"),
-    signature=FUSED,
-    emit=_emit_addcmul,
-    samples=_fused_samples,
-    vjp=(
-        lambda g: g,
-        lambda g, _out, _x, _left, right, value: mul(g, _times(right, value)),
-        lambda g, _out, _x, left, _right, value: mul(g, _times(left, value)),
-    ),
-    exact=True,
-    native_above=True,
-)
-addcdiv = pointwise(
+addcdiv = _fused(
     "addcdiv",
-    _addcdiv,
     promote,
-    signature=FUSED,
-    samples=_fused_samples,
-    rule=_addcdiv_rule,
-    emit=_emit_addcdiv,
-    vjp=(
-        lambda g: g,
+    _quotient,
+    _emit_quotient,
+    (
         lambda g, _out, _x, _left, right, value: div(_times(g, value), right),
         lambda g, _out, _x, left, right, value: neg(mul(g, div(_times(left, value), mul(right, right)))),
     ),
-    exact=True,
-    native_above=True,
+    _addcdiv_rule,
 )
 
 
@@ -651,10 +667,7 @@ trunc_divide = pointwise(
     samples=without_gradient(binary_samples((-3, 3), (1, 3), 2)),
     emit=bodies.trunc_divide,
     vjp=(zeros, zeros),
-    method=False,
-    function=False,
-    inplace=False,
-    out=False,
+    **HIDDEN,
     refuses="zero divisors",
     lowering="indexing",
     unrounded=(1,),

@@ -6,7 +6,7 @@ each, a value at its bound passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from weft.ops.arithmetic import (
     mul,
     refusing,
 )
+from weft.ops.facts import Rule
 from weft.ops.families import TellingNumbers, pointwise, promote
 from weft.ops.node_names import by_number
 from weft.ops.options import fits
@@ -47,39 +48,32 @@ def _no_complex(name: str) -> Promotion:
     return refusing(promote, COMPLEX, f"{name} not implemented for complex tensors.", RuntimeError)
 
 
-maximum = pointwise(
-    "maximum",
-    np.maximum,
-    _no_complex("maximum"),
-    emit=lambda b, x, y: b.max(x, y),
-    signature=PAIR,
-    inplace=False,
-    samples=binary_samples((-2, 2), (-2, 2), None),
-    vjp=(
-        lambda g, _out, x, y: _share(g, ops.lt(x, y), ops.eq(x, y)),
-        lambda g, _out, x, y: _share(g, ops.gt(x, y), ops.eq(x, y)),
-    ),
-    exact=True,
-)
-minimum = pointwise(
-    "minimum",
-    np.minimum,
-    _no_complex("minimum"),
-    emit=lambda b, x, y: b.min(x, y),
-    signature=PAIR,
-    inplace=False,
-    samples=binary_samples((-2, 2), (-2, 2), None),
-    vjp=(
-        lambda g, _out, x, y: _share(g, ops.gt(x, y), ops.eq(x, y)),
-        lambda g, _out, x, y: _share(g, ops.lt(x, y), ops.eq(x, y)),
-    ),
-    exact=True,
-)
+def _extreme(name: str, kernel: np.ufunc, loses: str, wins: str) -> Op:
+    """The greater or the smaller of two; `loses` and `wins` compare the first with the second."""
+
+    def gradient(loses: str) -> Rule:
+        return lambda g, _out, x, y: _share(g, getattr(ops, loses)(x, y), ops.eq(x, y))
+
+    return pointwise(
+        name,
+        kernel,
+        _no_complex(name),
+        PAIR,
+        emit=lambda b, x, y: getattr(b, name[:3])(x, y),
+        inplace=False,
+        samples=binary_samples((-2, 2), (-2, 2), None),
+        vjp=(gradient(loses), gradient(wins)),
+        exact=True,
+    )
 
 
-def _of_equals_the_first(name: str) -> Any:
-    """Of two zeros the first is taken, in bfloat16 the second, as in PyTorch: which NumPy takes depends on
-    where they lie in memory.
+maximum = _extreme("maximum", np.maximum, "lt", "gt")
+minimum = _extreme("minimum", np.minimum, "gt", "lt")
+
+
+def _known_extreme(name: str, wins: str, wins_alone: str) -> Op:
+    """The greater or the smaller of two; NaN loses. Of two zeros the first is taken, in bfloat16 the second,
+    as in PyTorch: which NumPy takes depends on where they lie in memory.
     """
 
     def kernel(x: Array, y: Array) -> Array:
@@ -89,41 +83,31 @@ def _of_equals_the_first(name: str) -> Any:
             xp.copyto(out, y if out.dtype == bfloat16.numpy else x, where=xp.equal(x, y))
         return xp.asarray(out)
 
-    return kernel
+    def emit(b: BodyBuilder, x: Element, y: Element) -> Any:
+        first = getattr(b, wins_alone if b.half == "b16" else wins)
+        return b.select(b.or_(first(x, y), bodies.is_nan(b, y)), x, y)
+
+    def taken(x: TensorLike, y: TensorLike) -> Any:
+        return ops.logical_or(getattr(ops, wins)(x, y), ops.isnan(y))
+
+    return pointwise(
+        name,
+        kernel,
+        _no_complex(name),
+        PAIR,
+        emit=emit,
+        inplace=False,
+        stepwise=(bfloat16,),
+        samples=binary_samples((-2, 2), (-2, 2), None),
+        vjp=(
+            lambda g, _out, x, y: keep(g, taken(x, y)),
+            lambda g, _out, x, y: keep(g, ops.logical_not(taken(x, y))),
+        ),
+    )
 
 
-def _choose(b: BodyBuilder, x: Element, y: Element, first: Callable[[Element, Element], Element]) -> Any:
-    return b.select(b.or_(first(x, y), bodies.is_nan(b, y)), x, y)
-
-
-fmax = pointwise(
-    "fmax",
-    _of_equals_the_first("fmax"),
-    _no_complex("fmax"),
-    emit=lambda b, x, y: _choose(b, x, y, b.gt if b.half == "b16" else b.ge),
-    signature=PAIR,
-    inplace=False,
-    stepwise=(bfloat16,),
-    samples=binary_samples((-2, 2), (-2, 2), None),
-    vjp=(
-        lambda g, _out, x, y: keep(g, ops.logical_or(ops.ge(x, y), ops.isnan(y))),
-        lambda g, _out, x, y: keep(g, ops.logical_not(ops.logical_or(ops.ge(x, y), ops.isnan(y)))),
-    ),
-)
-fmin = pointwise(
-    "fmin",
-    _of_equals_the_first("fmin"),
-    _no_complex("fmin"),
-    emit=lambda b, x, y: _choose(b, x, y, b.lt if b.half == "b16" else b.le),
-    signature=PAIR,
-    inplace=False,
-    stepwise=(bfloat16,),
-    samples=binary_samples((-2, 2), (-2, 2), None),
-    vjp=(
-        lambda g, _out, x, y: keep(g, ops.logical_or(ops.le(x, y), ops.isnan(y))),
-        lambda g, _out, x, y: keep(g, ops.logical_not(ops.logical_or(ops.le(x, y), ops.isnan(y)))),
-    ),
-)
+fmax = _known_extreme("fmax", "ge", "gt")
+fmin = _known_extreme("fmin", "le", "lt")
 
 
 def _clamp(x: Array, low: Array | Number | None, high: Array | Number | None) -> Array:
@@ -246,40 +230,35 @@ class _OneBound(TellingNumbers, Refusing):
     __slots__ = ()
 
 
-def _beside(name: str) -> Any:
-    """Of two zeros a tensor's is taken, as in `maximum`, but x stays beside a number."""
+def _one_sided(bound: str, ufunc: str, within: str, beyond: str) -> Op:
+    """With a bound on one side: of two zeros a tensor's is taken, a number's is not."""
 
     def kernel(x: Array, bound: Any) -> Array:
-        function = getattr(MODULES[type(x)], name)
+        function = getattr(MODULES[type(x)], ufunc)
         made: Array = function(x, bound, out=...) if type(bound) in MODULES else function(bound, x, out=...)
         return made
 
-    return kernel
+    def emit(b: BodyBuilder, x: Element, limit: Element) -> Any:
+        return getattr(b, ufunc[:3])(*((limit, x) if 1 in b.numbers else (x, limit)))
+
+    node = f"Clamp{bound.capitalize()}Backward"
+    return pointwise(
+        f"clamp_{bound}",
+        kernel,
+        _OneBound(promote, bounded.dtypes),
+        f"input: Tensor, {bound}: Operand",
+        emit=emit,
+        samples=binary_samples((-2, 2), (-2, 2), 0.3),
+        vjp=(
+            lambda g, _out, x, limit: keep(g, getattr(ops, within)(x, limit)),
+            lambda g, _out, x, limit: keep(g, getattr(ops, beyond)(x, limit)),
+        ),
+        node_name=by_number(1, f"{node}0", f"{node}1"),
+    )
 
 
-clamp_min = pointwise(
-    "clamp_min",
-    _beside("maximum"),
-    _OneBound(promote, bounded.dtypes),
-    signature="input: Tensor, min: Operand",
-    emit=lambda b, x, low: b.max(low, x) if 1 in b.numbers else b.max(x, low),
-    samples=binary_samples((-2, 2), (-2, 2), 0.3),
-    vjp=(lambda g, _out, x, low: keep(g, ops.ge(x, low)), lambda g, _out, x, low: keep(g, ops.lt(x, low))),
-    node_name=by_number(1, "ClampMinBackward0", "ClampMinBackward1"),
-)
-clamp_max = pointwise(
-    "clamp_max",
-    _beside("minimum"),
-    _OneBound(promote, bounded.dtypes),
-    signature="input: Tensor, max: Operand",
-    emit=lambda b, x, high: b.min(high, x) if 1 in b.numbers else b.min(x, high),
-    samples=binary_samples((-2, 2), (-2, 2), 0.3),
-    vjp=(
-        lambda g, _out, x, high: keep(g, ops.le(x, high)),
-        lambda g, _out, x, high: keep(g, ops.gt(x, high)),
-    ),
-    node_name=by_number(1, "ClampMaxBackward0", "ClampMaxBackward1"),
-)
+clamp_min = _one_sided("min", "maximum", "ge", "lt")
+clamp_max = _one_sided("max", "minimum", "le", "gt")
 
 
 def _nan_to_num(x: Array, nan: float | None, posinf: float | None, neginf: float | None) -> Array:

@@ -16,7 +16,18 @@ from weft.core import dtypes
 from weft.core.arrays import MODULES, Array
 from weft.core.dtypes import dtype, result_dtype
 from weft.core.types import TensorType
-from weft.ops.arithmetic import BOOL, COMPLEX, EXACT, FLOATS, OPERANDS, PAIR, Refusing, kind_of, refusing
+from weft.ops.arithmetic import (
+    BOOL,
+    COMPLEX,
+    EXACT,
+    FLOATS,
+    OPERANDS,
+    PAIR,
+    Refusing,
+    kind_of,
+    refusing,
+    without_gradient,
+)
 from weft.ops.facts import Rule
 from weft.ops.families import composite, pointwise, promote
 from weft.ops.record import Op, Promotion, cast_operand, ops, type_of
@@ -56,9 +67,7 @@ def _ordering(name: str) -> Promotion:
 
 
 def _plain_samples(make: Maker) -> Iterator[Sample]:
-    for sample in binary_samples((-2, 2), (-2, 2), 1)(make):
-        sample.grad = False
-        yield sample
+    yield from without_gradient(binary_samples((-2, 2), (-2, 2), 1))(make)
     same = make(2, 3)
     yield Sample(same, same.copy(), grad=False)
 
@@ -100,9 +109,7 @@ def _logical(name: str, kernel: np.ufunc, instruction: str) -> Op:
 
 
 def _without_numbers(make: Maker) -> Iterator[Sample]:
-    for sample in binary_samples((-1, 1), (-1, 1), None)(make):
-        sample.grad = False
-        yield sample
+    yield from without_gradient(binary_samples((-1, 1), (-1, 1), None))(make)
     yield Sample(make.bools(2, 3), make.bools(3), grad=False)
 
 
@@ -153,21 +160,20 @@ def _is(
     )
 
 
-def _infinite(sign: int) -> Any:
+def _infinity(name: str, sign: int) -> Op:
+    """Whether elements are the infinity of this sign."""
+
     def kernel(x: Array) -> Array:
         xp = MODULES[type(x)]
         if x.dtype.kind != "f":
             return xp.zeros(x.shape, bool)
         return xp.equal(x, sign * np.inf, out=...)
 
-    return kernel
-
-
-def _emit_infinite(sign: int) -> Any:
     def emit(b: BodyBuilder, x: Element) -> Any:
         return b.eq(x, b.like(sign * np.inf, x)) if bodies.is_float(x) else bodies.truth(b, False)
 
-    return emit
+    promotion = refusing(truth, COMPLEX, f"{name} does not support complex inputs.", RuntimeError)
+    return _is(name, kernel, promotion, emit=emit, out="exact", trusted=False)
 
 
 def _isreal(x: Array) -> Array:
@@ -181,22 +187,8 @@ isnan = _is("isnan", np.isnan, emit=bodies.is_nan)
 isinf = _is("isinf", np.isinf, emit=bodies.is_infinite)
 isfinite = _is("isfinite", np.isfinite, emit=bodies.is_finite)
 isreal = _is("isreal", _isreal, emit=lambda b, x: bodies.truth(b, True), trusted=False)
-isposinf = _is(
-    "isposinf",
-    _infinite(1),
-    refusing(truth, COMPLEX, "isposinf does not support complex inputs.", RuntimeError),
-    emit=_emit_infinite(1),
-    out="exact",
-    trusted=False,
-)
-isneginf = _is(
-    "isneginf",
-    _infinite(-1),
-    refusing(truth, COMPLEX, "isneginf does not support complex inputs.", RuntimeError),
-    emit=_emit_infinite(-1),
-    out="exact",
-    trusted=False,
-)
+isposinf = _infinity("isposinf", 1)
+isneginf = _infinity("isneginf", -1)
 
 
 def _signbit(x: Array) -> Array:
@@ -379,22 +371,19 @@ def _emit_shift(b: BodyBuilder, x: Element, y: Element, left: bool) -> Any:
     return shifted if x.type[0] == "i" and not left else b.select(valid, shifted, b.like(0, x))
 
 
-bitwise_left_shift = pointwise(
-    "bitwise_left_shift",
-    _shift_left,
-    refusing(promote, BOOL | FLOATS | COMPLEX, "lshift_cpu"),
-    emit=lambda b, x, y: _emit_shift(b, x, y, True),
-    signature=OPERANDS,
-    samples=whole_samples(2),
-)
-bitwise_right_shift = pointwise(
-    "bitwise_right_shift",
-    _shift_right,
-    refusing(promote, BOOL | FLOATS | COMPLEX, "rshift_cpu"),
-    emit=lambda b, x, y: _emit_shift(b, x, y, False),
-    signature=OPERANDS,
-    samples=whole_samples(2),
-)
+def _shift(name: str, kernel: Rule, left: bool) -> Op:
+    return pointwise(
+        f"bitwise_{name}_shift",
+        kernel,
+        refusing(promote, BOOL | FLOATS | COMPLEX, f"{name[0]}shift_cpu"),
+        OPERANDS,
+        emit=lambda b, x, y: _emit_shift(b, x, y, left),
+        samples=whole_samples(2),
+    )
+
+
+bitwise_left_shift = _shift("left", _shift_left, True)
+bitwise_right_shift = _shift("right", _shift_right, False)
 gcd = pointwise(
     "gcd",
     np.gcd,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import log as ln
 from math import pi
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -36,58 +36,60 @@ from weft.ops.arithmetic import (
     without_gradient,
     zeros,
 )
-from weft.ops.facts import Rule
-from weft.ops.families import composite, float_result, pointwise, promote
+from weft.ops.facts import OpFacts, Rule
+from weft.ops.families import HIDDEN, UNARY, composite, float_result, pointwise, promote
 from weft.ops.kernels import elementwise
 from weft.ops.node_names import not_implemented
 from weft.ops.record import Op, Promotion, ops, type_of
-from weft.ops.samples import Maker, Sample, binary_samples
+from weft.ops.samples import Maker, Sample, Samples, binary_samples
 from weft.ops.values import BodyBuilder, Element, TensorLike
 
+
+def function(
+    name: str, kernel: Rule, vjp: Rule, domain: tuple[float, float] = (-2.0, 2.0), **facts: Unpack[OpFacts]
+) -> Op:
+    """A function of one number, in machine code the instruction of its name; whole numbers become floats."""
+    facts["vjp"] = vjp
+    facts.setdefault("emit", lambda b, x: getattr(b, name)(x))
+    return pointwise(name, kernel, float_result, UNARY, domain, **facts)
+
+
+def backward_of(
+    name: str, kernel: Rule, emit: Rule, samples: Samples, second: Rule, saved: str = "output"
+) -> Op:
+    """The gradient of an activation from what it saves, by which `second` is the derivative."""
+    op: Op = pointwise(
+        f"{name}_backward",
+        kernel,
+        float_result,
+        f"grad: Tensor, {saved}: Tensor",
+        emit=emit,
+        samples=samples,
+        vjp=(
+            lambda g, _out, _grad, given: op(g, given),
+            lambda g, _out, grad, given: mul(mul(g, grad), second(given)),
+        ),
+        overwrites=True,
+        native_above=True,
+        **HIDDEN,
+    )
+    return op
+
+
+POSITIVE, ABOVE_MINUS_ONE, WITHIN_ONE = (0.3, 3.0), (-0.7, 3.0), (-0.8, 0.8)
+
 # -- exponentials and logarithms -----------------------------------------------------------------------------
-exp = pointwise("exp", np.exp, float_result, emit=lambda b, x: b.exp(x), vjp=lambda g, out: mul(g, out))
-exp2 = pointwise(
-    "exp2",
-    np.exp2,
-    float_result,
-    emit=lambda b, x: b.exp2(x),
-    vjp=lambda g, out: mul(g, mul(out, ln(2))),
-    aliases=("special.exp2",),
-)
-expm1 = pointwise(
-    "expm1",
-    np.expm1,
-    float_result,
-    emit=lambda b, x: b.expm1(x),
-    vjp=lambda g, out: mul(g, add(out, 1)),
-    aliases=("special.expm1",),
-)
-log = pointwise(
-    "log", np.log, float_result, emit=lambda b, x: b.log(x), domain=(0.3, 3), vjp=lambda g, _out, x: div(g, x)
-)
-log2 = pointwise(
-    "log2",
-    np.log2,
-    float_result,
-    emit=lambda b, x: b.log2(x),
-    domain=(0.3, 3),
-    vjp=lambda g, _out, x: div(g, mul(x, ln(2))),
-)
-log10 = pointwise(
-    "log10",
-    np.log10,
-    float_result,
-    emit=lambda b, x: b.log10(x),
-    domain=(0.3, 3),
-    vjp=lambda g, _out, x: div(g, mul(x, ln(10))),
-)
-log1p = pointwise(
+exp = function("exp", np.exp, lambda g, out: mul(g, out))
+exp2 = function("exp2", np.exp2, lambda g, out: mul(g, mul(out, ln(2))), aliases=("special.exp2",))
+expm1 = function("expm1", np.expm1, lambda g, out: mul(g, add(out, 1)), aliases=("special.expm1",))
+log = function("log", np.log, lambda g, _out, x: div(g, x), POSITIVE)
+log2 = function("log2", np.log2, lambda g, _out, x: div(g, mul(x, ln(2))), POSITIVE)
+log10 = function("log10", np.log10, lambda g, _out, x: div(g, mul(x, ln(10))), POSITIVE)
+log1p = function(
     "log1p",
     np.log1p,
-    float_result,
-    emit=lambda b, x: b.log1p(x),
-    domain=(-0.7, 3),
-    vjp=lambda g, _out, x: div(g, add(x, 1)),
+    lambda g, _out, x: div(g, add(x, 1)),
+    ABOVE_MINUS_ONE,
     aliases=("special.log1p",),
     node_name=lambda _node: "Log1PBackward0",
 )
@@ -138,22 +140,13 @@ def _rsqrt(x: Array) -> Array:
     return xp.reciprocal(root, out=root)
 
 
-sqrt = pointwise(
-    "sqrt",
-    np.sqrt,
-    float_result,
-    emit=lambda b, x: b.sqrt(x),
-    domain=(0.3, 3),
-    vjp=lambda g, out: div(g, mul(out, 2)),
-    exact=True,
-)
-rsqrt = pointwise(
+sqrt = function("sqrt", np.sqrt, lambda g, out: div(g, mul(out, 2)), POSITIVE, exact=True)
+rsqrt = function(
     "rsqrt",
     _rsqrt,
-    float_result,
+    lambda g, out: mul(mul(g, -0.5), ops.pow(out, 3)),
+    POSITIVE,
     emit=lambda b, x: bodies.reciprocal(b, b.sqrt(x)),
-    domain=(0.3, 3),
-    vjp=lambda g, out: mul(mul(g, -0.5), ops.pow(out, 3)),
 )
 hypot = pointwise(
     "hypot",
@@ -171,46 +164,24 @@ def _one_minus_square(x: TensorLike) -> Any:
     return rsub(mul(x, x), 1)
 
 
-sin: Op = pointwise(
-    "sin", np.sin, float_result, emit=lambda b, x: b.sin(x), vjp=lambda g, _out, x: mul(g, cos(x))
-)
-cos: Op = pointwise(
-    "cos", np.cos, float_result, emit=lambda b, x: b.cos(x), vjp=lambda g, _out, x: neg(mul(g, sin(x)))
-)
-tan = pointwise(
-    "tan",
-    np.tan,
-    float_result,
-    emit=lambda b, x: b.tan(x),
-    domain=(-1, 1),
-    vjp=lambda g, out: mul(g, add(mul(out, out), 1)),
-)
-asin = pointwise(
+sin: Op = function("sin", np.sin, lambda g, _out, x: mul(g, cos(x)))
+cos: Op = function("cos", np.cos, lambda g, _out, x: neg(mul(g, sin(x))))
+tan = function("tan", np.tan, lambda g, out: mul(g, add(mul(out, out), 1)), (-1, 1))
+asin = function(
     "asin",
     np.arcsin,
-    float_result,
-    emit=lambda b, x: b.asin(x),
-    domain=(-0.8, 0.8),
+    lambda g, _out, x: mul(g, rsqrt(_one_minus_square(x))),
+    WITHIN_ONE,
     aliases=("arcsin",),
-    vjp=lambda g, _out, x: mul(g, rsqrt(_one_minus_square(x))),
 )
-acos = pointwise(
+acos = function(
     "acos",
     np.arccos,
-    float_result,
-    emit=lambda b, x: b.acos(x),
-    domain=(-0.8, 0.8),
+    lambda g, _out, x: neg(mul(g, rsqrt(_one_minus_square(x)))),
+    WITHIN_ONE,
     aliases=("arccos",),
-    vjp=lambda g, _out, x: neg(mul(g, rsqrt(_one_minus_square(x)))),
 )
-atan = pointwise(
-    "atan",
-    np.arctan,
-    float_result,
-    emit=lambda b, x: b.atan(x),
-    aliases=("arctan",),
-    vjp=lambda g, _out, x: div(g, add(mul(x, x), 1)),
-)
+atan = function("atan", np.arctan, lambda g, _out, x: div(g, add(mul(x, x), 1)), aliases=("arctan",))
 
 
 def _over_square(g: TensorLike, part: TensorLike, x: TensorLike, y: TensorLike) -> Any:
@@ -232,80 +203,45 @@ atan2 = pointwise(
         lambda g, _out, x, y: neg(_over_square(g, x, x, y)),
     ),
 )
-sinh: Op = pointwise(
-    "sinh", np.sinh, float_result, emit=lambda b, x: b.sinh(x), vjp=lambda g, _out, x: mul(g, cosh(x))
-)
-cosh: Op = pointwise(
-    "cosh", np.cosh, float_result, emit=lambda b, x: b.cosh(x), vjp=lambda g, _out, x: mul(g, sinh(x))
-)
-tanh: Op = pointwise(
+sinh: Op = function("sinh", np.sinh, lambda g, _out, x: mul(g, cosh(x)))
+cosh: Op = function("cosh", np.cosh, lambda g, _out, x: mul(g, sinh(x)))
+tanh: Op = function("tanh", np.tanh, lambda g, out: tanh_backward(g, out), aliases=("nn.functional.tanh",))
+tanh_backward: Op = backward_of(
     "tanh",
-    np.tanh,
-    float_result,
-    emit=lambda b, x: b.tanh(x),
-    vjp=lambda g, out: tanh_backward(g, out),
-    aliases=("nn.functional.tanh",),
-)
-tanh_backward: Op = pointwise(
-    "tanh_backward",
     elementwise.tanh_backward,
-    float_result,
     emit=lambda b, g, t: b.mul(b.sub(b.like(1, t), b.mul(t, t)), g),
-    signature="grad: Tensor, output: Tensor",
     samples=binary_samples((-1, 1), (-1, 1), None),
-    method=False,
-    function=False,
-    inplace=False,
-    out=False,
-    vjp=(
-        lambda g, _out, _grad, output: tanh_backward(g, output),
-        lambda g, _out, grad, output: mul(mul(g, grad), mul(output, -2)),
-    ),
-    overwrites=True,
-    native_above=True,
+    second=lambda output: mul(output, -2),
 )
-asinh = pointwise(
-    "asinh",
-    np.arcsinh,
-    float_result,
-    emit=lambda b, x: b.asinh(x),
-    aliases=("arcsinh",),
-    vjp=lambda g, _out, x: mul(g, rsqrt(add(mul(x, x), 1))),
+asinh = function(
+    "asinh", np.arcsinh, lambda g, _out, x: mul(g, rsqrt(add(mul(x, x), 1))), aliases=("arcsinh",)
 )
-acosh = pointwise(
+acosh = function(
     "acosh",
     np.arccosh,
-    float_result,
-    emit=lambda b, x: b.acosh(x),
-    domain=(1.3, 3),
+    lambda g, _out, x: mul(g, rsqrt(sub(mul(x, x), 1))),
+    (1.3, 3),
     aliases=("arccosh",),
-    vjp=lambda g, _out, x: mul(g, rsqrt(sub(mul(x, x), 1))),
 )
-atanh = pointwise(
-    "atanh",
-    np.arctanh,
-    float_result,
-    emit=lambda b, x: b.atanh(x),
-    domain=(-0.8, 0.8),
-    aliases=("arctanh",),
-    vjp=lambda g, _out, x: div(g, _one_minus_square(x)),
+atanh = function(
+    "atanh", np.arctanh, lambda g, _out, x: div(g, _one_minus_square(x)), WITHIN_ONE, aliases=("arctanh",)
 )
-deg2rad = pointwise(
-    "deg2rad",
-    lambda x: MODULES[type(x)].multiply(x, pi / 180, out=...),
-    emit=lambda b, x: b.mul(x, b.like(pi / 180, x)),
-    vjp=lambda g: mul(g, pi / 180),
-    signature="input: Tensor",
-    promotion=refusing(float_result, COMPLEX, "deg2rad is not supported for complex tensors.", RuntimeError),
-)
-rad2deg = pointwise(
-    "rad2deg",
-    lambda x: MODULES[type(x)].multiply(x, 180 / pi, out=...),
-    emit=lambda b, x: b.mul(x, b.like(180 / pi, x)),
-    vjp=lambda g: mul(g, 180 / pi),
-    signature="input: Tensor",
-    promotion=refusing(float_result, COMPLEX, "rad2deg is not supported for complex tensors.", RuntimeError),
-)
+
+
+def _turned(name: str, factor: float) -> Op:
+    """An angle in another unit."""
+    return pointwise(
+        name,
+        lambda x: MODULES[type(x)].multiply(x, factor, out=...),
+        refusing(float_result, COMPLEX, f"{name} is not supported for complex tensors.", RuntimeError),
+        UNARY,
+        emit=lambda b, x: b.mul(x, b.like(factor, x)),
+        vjp=lambda g: mul(g, factor),
+    )
+
+
+deg2rad = _turned("deg2rad", pi / 180)
+rad2deg = _turned("rad2deg", 180 / pi)
 
 
 def _sinc(x: Array) -> Array:
@@ -330,13 +266,12 @@ def _sinc_gradient(g: TensorLike, x: TensorLike) -> Any:
     return keep(mul(g, slope), ops.ne(bottom, 0))
 
 
-sinc = pointwise(
+sinc = function(
     "sinc",
     _sinc,
-    float_result,
+    lambda g, _out, x: _sinc_gradient(g, x),
+    (0.2, 2),
     emit=_emit_sinc,
-    domain=(0.2, 2),
-    vjp=lambda g, _out, x: _sinc_gradient(g, x),
     aliases=("special.sinc",),
     native_above=True,
 )
@@ -430,7 +365,6 @@ frac = pointwise(
     lambda x: MODULES[type(x)].subtract(x, MODULES[type(x)].trunc(x), out=...),
     refusing(promote, EXACT | COMPLEX, "frac_cpu"),
     emit=lambda b, x: b.sub(x, b.trunc(x)),
-    signature="input: Tensor",
     samples=_between,
     vjp=lambda g: g,
     out="exact",
@@ -583,35 +517,37 @@ def _pair_samples(make: Maker) -> Iterator[Sample]:
 
 
 pair = Promotion("complex_result", _pair_dtypes)
-complex_ = pointwise(
-    "complex",
-    _complex,
-    pair,
-    signature="real: Tensor, imag: Tensor",
-    rule=_pairing("complex"),
-    vjp=(lambda g: ops.real(g), lambda g: ops.imag(g)),
-    conjugates=True,
-    method=False,
-    inplace=False,
-    samples=_pair_samples,
-    out="exact",
-    trusted=False,
+
+
+def _of_pairs(name: str, kernel: Rule, signature: str, vjp: tuple[Rule, Rule], amp: str | None = None) -> Op:
+    """A complex number of two real ones."""
+    return pointwise(
+        name,
+        kernel,
+        pair,
+        signature,
+        rule=_pairing(name),
+        vjp=vjp,
+        conjugates=True,
+        method=False,
+        inplace=False,
+        samples=_pair_samples,
+        amp=amp,
+        out="exact",
+        trusted=False,
+    )
+
+
+complex_ = _of_pairs(
+    "complex", _complex, "real: Tensor, imag: Tensor", (lambda g: ops.real(g), lambda g: ops.imag(g))
 )
-polar = pointwise(
+polar = _of_pairs(
     "polar",
     _polar,
-    pair,
-    signature="abs: Tensor, angle: Tensor",
-    rule=_pairing("polar"),
-    vjp=(
+    "abs: Tensor, angle: Tensor",
+    (
         lambda g, _out, _size, turn: ops.real(mul(g, ops.conj(ops.polar(ops.ones_like(turn), turn)))),
         lambda g, out: ops.real(mul(g, ops.conj(mul(out, 1j)))),
     ),
-    conjugates=True,
-    method=False,
-    inplace=False,
-    samples=_pair_samples,
-    amp="float32",
-    out="exact",
-    trusted=False,
+    "float32",
 )

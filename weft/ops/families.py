@@ -18,7 +18,7 @@ from weft.ops.facts import Kind, OpFacts, Rule
 from weft.ops.record import Op, Promotion
 from weft.ops.samples import binary_samples, unary_samples
 
-HIDDEN: Final[dict[str, Any]] = {"method": False, "function": False, "out": False}
+HIDDEN: Final[dict[str, Any]] = {"method": False, "function": False, "inplace": False, "out": False}
 """Facts of ops that only other ops call."""
 UNARY = "input: Tensor"
 BINARY = "input: Tensor, other: Operand"

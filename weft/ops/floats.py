@@ -17,9 +17,9 @@ from weft.core.devices import device_of
 from weft.core.dtypes import HALVES, dtype_of
 from weft.core.errors import no_derivative
 from weft.core.types import TensorType
-from weft.ops.arithmetic import COMPLEX, EXACT, keep, refusing
+from weft.ops.arithmetic import COMPLEX, EXACT, keep, refusing, without_gradient
 from weft.ops.batching import unchanged
-from weft.ops.families import composite, index, pointwise, promote
+from weft.ops.families import HIDDEN, composite, index, pointwise, promote
 from weft.ops.record import (
     Op,
     Promotion,
@@ -90,8 +90,8 @@ def _scaled(x: Array, power: Array) -> Array:
 
 
 _ldexp = pointwise(
-    "_ldexp", _scaled, None, "input: Tensor, other: Tensor", rule=_scaled_rule, method=False, function=False,
-    inplace=False, out=False, refuses="nothing", node="LdexpBackward0",
+    "_ldexp", _scaled, None, "input: Tensor, other: Tensor", rule=_scaled_rule,
+    refuses="nothing", node="LdexpBackward0", **HIDDEN,
     vjp=(lambda g, _out, _x, power: ops._ldexp(g, power), None),
     samples=lambda make: iter(list(_ldexp_samples(make))[:1]),
 )  # fmt: skip
@@ -133,11 +133,7 @@ nextafter = pointwise(
     Native("promote", refusing(promote, EXACT | COMPLEX, "nextafter_cpu").dtypes),
     signature="input: Tensor, other: Tensor",
     vjp=(lambda g, _out, x, y: keep(g, ops.ne(x, y)), lambda g, _out: ops.zeros_like(g)),
-    samples=lambda make: iter(
-        Sample(*s.args, grad=False)
-        for s in binary_samples((-2, 2), (-2, 2))(make)
-        if len(s.args) > 1 and hasattr(s.args[1], "shape")
-    ),
+    samples=without_gradient(binary_samples((-2, 2), (-2, 2), None)),
     trusted=False,
 )
 

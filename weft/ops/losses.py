@@ -27,7 +27,6 @@ from weft.ops.values import ArrayDType, BodyBuilder, Element, MaybeTensor, Opera
 Legacy = bool | None  # of the old pair of arguments
 LEGACY = "size_average: Any = None, reduce: Any = None"
 REDUCTION = "reduction: str = 'mean'"
-SILENT: dict[str, Any] = {**HIDDEN, "inplace": False}
 
 
 # -- reductions --------------------------------------------------------------------------------------------
@@ -202,7 +201,7 @@ huber_elements = pointwise(
         lambda g, _out, x, y, delta: ops.mul(g, _huber_slope(x, y, delta)),
         lambda g, _out, x, y, delta: ops.neg(ops.mul(g, _huber_slope(x, y, delta))),
     ),
-    samples=lambda make: iter([Sample(make(2, 3), make(2, 3), 0.7), Sample(make(3), make(), 1.0)]), **SILENT,
+    samples=lambda make: iter([Sample(make(2, 3), make(2, 3), 0.7), Sample(make(3), make(), 1.0)]), **HIDDEN,
     native_above=True, stepwise=(bfloat16,),
 )  # fmt: skip
 
@@ -234,7 +233,7 @@ smooth_l1_elements = pointwise(
         lambda g, _out, x, y, beta: _smooth_gradient(g, x, y, beta),
         lambda g, _out, x, y, beta: ops.neg(_smooth_gradient(g, x, y, beta)),
     ),
-    samples=lambda make: iter([Sample(make(2, 3), make(2, 3), 0.7), Sample(make(3), make(), 1.0)]), **SILENT,
+    samples=lambda make: iter([Sample(make(2, 3), make(2, 3), 0.7), Sample(make(3), make(), 1.0)]), **HIDDEN,
     native_above=True, stepwise=(float16,),
 )  # fmt: skip
 
@@ -337,7 +336,7 @@ bce_elements = pointwise(
     "binary_cross_entropy", _bce_kernel, float_result, signature="input: Tensor, target: Tensor",
     vjp=(_bce_vjp, lambda g, _out, x: ops.mul(g, ops.sub(ops.log(ops.rsub(x, 1)), ops.log(x)))),
     samples=lambda make: iter([Sample(make(2, 3, low=0.1, high=0.9), make(2, 3, low=0.1, high=0.9))]),
-    **SILENT, refuses="anything", lowering="losses",
+    **HIDDEN, refuses="anything", lowering="losses",
 )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ from weft.ops.arithmetic import (
 )
 from weft.ops.elementary import exp, log
 from weft.ops.facts import Rule
-from weft.ops.families import composite, float_result, pointwise
+from weft.ops.families import UNARY, composite, float_result, pointwise
 from weft.ops.kernels import elementwise
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample, binary_samples
@@ -58,14 +58,21 @@ def from_scipy(name: str) -> Callable[..., Array]:
     return kernel
 
 
-def _special(name: str, kernel: Rule, label: str, **facts: Any) -> Op:
-    """A function in the `special` namespace alone: floats only, out= but no in-place form."""
-    narrow = facts.pop("halves", True)
-    refused = COMPLEX if narrow else COMPLEX | NARROW
-    facts.setdefault("signature", "input: Tensor")
-    return pointwise(
-        name, kernel, refusing(float_result, refused, label), namespace="special", out=True, **facts
-    )
+def _special(name: str, kernel: Rule | None = None, label: str = "", halves: bool = True, **facts: Any) -> Op:
+    """A function in the `special` namespace alone: floats only, out= but no in-place form. Its kernel is
+    SciPy's, and PyTorch's is called after it, unless others are given.
+    """
+    refused = COMPLEX if halves else COMPLEX | NARROW
+    promotion = refusing(float_result, refused, label or f"{name}_cpu")
+    facts.setdefault("signature", UNARY)
+    return pointwise(name, kernel or from_scipy(name), promotion, namespace="special", out=True, **facts)
+
+
+def _plain(name: str, vjp: Rule, kernel: Rule | None = None, **facts: Any) -> Op:
+    """A function of one number that is found in `special`, too."""
+    promotion = refusing(float_result, COMPLEX, f"{name}_vml_cpu")
+    facts.setdefault("aliases", (f"special.{name}",))
+    return pointwise(name, kernel or from_scipy(name), promotion, UNARY, vjp=vjp, **facts)
 
 
 # -- gamma ---------------------------------------------------------------------------------------------------
@@ -87,14 +94,12 @@ def _lgamma(x: Array) -> Array:
     return out
 
 
-lgamma: Op = pointwise(
+lgamma: Op = _plain(
     "lgamma",
+    lambda g, _out, x: mul(g, digamma(x)),
     _lgamma,
-    refusing(float_result, COMPLEX, "lgamma_vml_cpu"),
     emit=lambda b, x: b.select(b.eq(x, b.like(float("-inf"), x)), b.like(float("inf"), x), b.lgamma(x)),
-    signature="input: Tensor",
     domain=(0.3, 4),
-    vjp=lambda g, _out, x: mul(g, digamma(x)),
     aliases=("special.gammaln",),
 )
 
@@ -113,7 +118,7 @@ digamma: Op = pointwise(
     "digamma",
     _digamma,
     refusing(float_result, COMPLEX, "digamma"),
-    signature="input: Tensor",
+    UNARY,
     domain=(0.3, 4),
     vjp=lambda g, _out, x: mul(g, ops.polygamma(1, x)),
     aliases=("special.digamma", "special.psi"),
@@ -193,8 +198,6 @@ def _zeta_gradient(g: TensorLike, x: Any, q: Operand) -> Any:
 
 zeta = _special(
     "zeta",
-    from_scipy("zeta"),
-    "zeta_cpu",
     halves=False,
     signature="input: Operand, other: Operand",
     samples=lambda make: iter(
@@ -211,59 +214,39 @@ def _bell(x: TensorLike, rate: float = 1.0) -> Any:
     return exp(mul(mul(x, x), -rate))
 
 
-erf = pointwise(
+erf = _plain(
     "erf",
+    lambda g, _out, x: mul(g, mul(_bell(x), 2 / ROOT_PI)),
     elementwise.erf,
-    refusing(float_result, COMPLEX, "erf_vml_cpu"),
     emit=elementwise.emit_erf,
-    aliases=("special.erf",),
-    vjp=lambda g, _out, x: mul(g, mul(_bell(x), 2 / ROOT_PI)),
     native_above=True,
 )
-erfc = pointwise(
+erfc = _plain(
     "erfc",
-    from_scipy("erfc"),
-    refusing(float_result, COMPLEX, "erfc_vml_cpu"),
+    lambda g, _out, x: mul(g, mul(_bell(x), -2 / ROOT_PI)),
     emit=lambda b, x: b.erfc(x),
-    signature="input: Tensor",
-    aliases=("special.erfc",),
-    vjp=lambda g, _out, x: mul(g, mul(_bell(x), -2 / ROOT_PI)),
     native_above=True,
 )
-erfinv = pointwise(
+erfinv = _plain(
     "erfinv",
+    lambda g, _out, x: mul(g, mul(_bell(ops.erfinv(x), -1.0), ROOT_PI / 2)),
     lambda x: namespace(x).copysign(from_scipy("erfinv")(x), x, out=...),  # zeros keep their signs
-    refusing(float_result, COMPLEX, "erfinv_vml_cpu"),
-    signature="input: Tensor",
     domain=(-0.9, 0.9),
-    aliases=("special.erfinv",),
-    vjp=lambda g, _out, x: mul(g, mul(_bell(ops.erfinv(x), -1.0), ROOT_PI / 2)),
 )
-erfcx = _special(
-    "erfcx",
-    from_scipy("erfcx"),
-    "erfcx_cpu",
-    halves=False,
-    vjp=lambda g, out, x: mul(g, sub(mul(mul(x, out), 2), 2 / ROOT_PI)),
-)
+erfcx = _special("erfcx", halves=False, vjp=lambda g, out, x: mul(g, sub(mul(mul(x, out), 2), 2 / ROOT_PI)))
 ndtr = _special(
     "ndtr",
-    from_scipy("ndtr"),
-    "erf_vml_cpu",
+    label="erf_vml_cpu",
     vjp=lambda g, _out, x: mul(g, mul(_bell(x, 0.5), 1 / sqrt(2 * pi))),
 )
 ndtri = _special(
     "ndtri",
-    from_scipy("ndtri"),
-    "ndtri_cpu",
     halves=False,
     domain=(0.1, 0.9),
     vjp=lambda g, out: mul(g, mul(_bell(out, -0.5), sqrt(2 * pi))),
 )
 log_ndtr = _special(
     "log_ndtr",
-    from_scipy("log_ndtr"),
-    "log_ndtr_cpu",
     halves=False,
     vjp=lambda g, _out, x: mul(div(g, erfcx(mul(x, -sqrt(0.5)))), sqrt(2 / pi)),
 )
@@ -288,19 +271,10 @@ def _i1e_gradient(g: TensorLike, out: TensorLike, x: TensorLike) -> Any:
     return mul(g, ops.where(large, slope, 0.5))
 
 
-i0: Op = pointwise(
-    "i0",
-    from_scipy("i0"),
-    refusing(float_result, COMPLEX, "i0_vml_cpu"),
-    signature="input: Tensor",
-    aliases=("special.i0",),
-    vjp=lambda g, _out, x: mul(g, i1(x)),
-)
-i0e: Op = _special(
-    "i0e", from_scipy("i0e"), "i0e_cpu", vjp=lambda g, out, x: mul(g, sub(i1e(x), mul(ops.sgn(x), out)))
-)
-i1: Op = _special("i1", from_scipy("i1"), "i1_cpu", vjp=lambda g, out, x: _i1_gradient(g, out, x))
-i1e: Op = _special("i1e", from_scipy("i1e"), "i1e_cpu", vjp=lambda g, out, x: _i1e_gradient(g, out, x))
+i0: Op = _plain("i0", lambda g, _out, x: mul(g, i1(x)))
+i0e: Op = _special("i0e", vjp=lambda g, out, x: mul(g, sub(i1e(x), mul(ops.sgn(x), out))))
+i1: Op = _special("i1", vjp=lambda g, out, x: _i1_gradient(g, out, x))
+i1e: Op = _special("i1e", vjp=lambda g, out, x: _i1e_gradient(g, out, x))
 
 
 # -- logarithms ----------------------------------------------------------------------------------------------
@@ -312,8 +286,6 @@ def _emit_entr(b: BodyBuilder, x: Element) -> Any:
 
 entr = _special(
     "entr",
-    from_scipy("entr"),
-    "entr_cpu",
     emit=_emit_entr,
     domain=(0.2, 2),
     vjp=lambda g, _out, x: mul(g, sub(neg(log(x)), 1)),
@@ -409,7 +381,6 @@ xlogy: Op = pointwise(
 xlog1py: Op = _special(
     "xlog1py",
     _product("xlog1py", "log1p"),
-    "xlog1py_cpu",
     emit=lambda b, x, y: _emit_product(b, x, y, b.log1p(y)),
     signature="input: Operand, other: Operand",
     samples=binary_samples((-2, 2), (-0.5, 2), 1.5),
