@@ -35,7 +35,7 @@ from weft.ops.elementary import backward_of, exp, function, tanh
 from weft.ops.facts import OpFacts, Placing, Rule
 from weft.ops.families import HIDDEN, composite, pointwise, promote
 from weft.ops.kernels import elementwise
-from weft.ops.record import Op, Promotion, ops, type_of
+from weft.ops.record import Op, Promotion, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample, Samples, binary_samples, unary_samples
 from weft.ops.values import BodyBuilder, Element, Operand, TensorLike
 
@@ -630,6 +630,6 @@ def glu(input: TensorLike, dim: int) -> Any:
     if size % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim % kind.ndim} is size {size}")
     if kind.dtype in EXACT | COMPLEX:
-        raise NotImplementedError(f"\"glu_cpu\" not implemented for '{kind.dtype.scalar_name}'")
+        raise unsupported("glu_cpu", kind.dtype)
     half = size // 2
     return mul(ops.narrow(input, dim, 0, half), sigmoid(ops.narrow(input, dim, half, half)))

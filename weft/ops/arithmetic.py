@@ -30,6 +30,7 @@ from weft.ops.record import (
     common_device,
     ops,
     type_of,
+    unsupported,
 )
 from weft.ops.samples import Maker, Sample, Samples, binary_samples
 from weft.ops.values import BodyBuilder, Element, Number, Operand, TensorLike
@@ -519,7 +520,7 @@ def _lerp_rule(x: TensorType, end: TensorType, weight: TensorType | Number) -> T
             raise RuntimeError(f"expected dtype {wanted} for `{name}` but got dtype {given}")
     if x.dtype in EXACT:
         label = "lerp_kernel_tensor" if isinstance(weight, TensorType) else "lerp_kernel_scalar"
-        raise NotImplementedError(f"\"{label}\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported(label, x.dtype)
     types = [value for value in (x, end, weight) if isinstance(value, TensorType)]
     return TensorType(broadcast_shapes(*[t.shape for t in types]), x.dtype, common_device(types))
 

@@ -17,7 +17,7 @@ from weft.core.types import TensorType
 from weft.core.warn import warn
 from weft.ops.batching import unchanged
 from weft.ops.families import composite, index
-from weft.ops.record import Op, ops, type_of
+from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.reduce import narrowed
 from weft.ops.samples import Maker, Sample
 from weft.ops.scan import widest
@@ -303,7 +303,7 @@ def corrcoef(input: TensorLike) -> Any:
 def _logcumsumexp_rule(x: TensorType, dim: int) -> TensorType:
     wrap_dim(dim, x.ndim)
     if x.dtype.category < dtypes.FLOAT:
-        raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported("logcumsumexp_out_cpu", x.dtype)
     return x
 
 

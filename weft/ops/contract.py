@@ -21,7 +21,7 @@ from weft.core.dtypes import HALF_CHARS
 from weft.core.types import TensorType
 from weft.ops.batching import logical_result, logical_type, to_front
 from weft.ops.families import contract
-from weft.ops.record import Op, broadcast_shapes, common_device, ops, quiet, same_shape
+from weft.ops.record import Op, broadcast_shapes, common_device, ops, quiet, same_shape, unsupported
 from weft.ops.samples import Maker, Sample
 from weft.ops.values import Number, TensorLike
 
@@ -177,10 +177,6 @@ def _fold(x: Array) -> Array:
 
 
 # -- type rules ----------------------------------------------------------------------------------------------
-def unsupported(kernel: str, kind: dtypes.dtype) -> NotImplementedError:
-    return NotImplementedError(f"\"{kernel}\" not implemented for '{kind.scalar_name}'")
-
-
 def _sizes(x: TensorType) -> str:
     return "x".join(map(str, x.shape))
 

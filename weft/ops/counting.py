@@ -17,7 +17,7 @@ from weft.core.arrays import Array, ArrayModule, namespace
 from weft.core.types import TensorType
 from weft.ops.batching import DYNAMIC_SHAPE, spread_to, to_front, unchanged
 from weft.ops.families import composite, index
-from weft.ops.record import Op, ops, type_of
+from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.reduce import wide
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
@@ -32,7 +32,7 @@ def _value_dependent(name: str, x: TensorType) -> None:
 # -- counts --------------------------------------------------------------------------------------------------
 def _bincount_rule(x: TensorType, weights: TensorType | None, minlength: int) -> None:
     if x.dtype.category != dtypes.INTEGER:
-        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported("bincount_cpu", x.dtype)
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if x.ndim != 1:
@@ -89,7 +89,7 @@ def _histc_rule(x: TensorType, bins: int, low: float, high: float) -> TensorType
     if low > high:
         raise RuntimeError("torch.histc: max must be larger than min")
     if x.dtype not in (dtypes.float32, dtypes.float64, *dtypes.HALVES):
-        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported("histogram_cpu", x.dtype)
     return TensorType((bins,), x.dtype, x.device)
 
 
@@ -153,7 +153,7 @@ def _filled_rule(x: TensorType, edges: TensorType, weight: TensorType | None, de
             f"with dtype {x.dtype.name} and bins for dimension 0 with dtype {edges.dtype.name}"
         )
     if x.dtype not in (dtypes.float32, dtypes.float64):
-        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported("histogram_cpu", x.dtype)
     return TensorType((edges.shape[0] - 1,), x.dtype, x.device)
 
 
@@ -250,7 +250,7 @@ def _search_rule(
                 f"{word}: sorter must be a tensor of long dtype but got dtype {sorter.dtype.scalar_name}"
             )
     if rows.dtype.is_complex or rows.dtype is dtypes.bool_:
-        raise NotImplementedError(f"\"searchsorted_out_cpu\" not implemented for '{rows.dtype.scalar_name}'")
+        raise unsupported("searchsorted_out_cpu", rows.dtype)
     return TensorType(shape, dtypes.int32 if out_int32 else dtypes.int64, rows.device)
 
 

@@ -44,7 +44,7 @@ from weft.ops.options import (
     in_format,
     shaped_like,
 )
-from weft.ops.record import Op, broadcast_shapes, ops
+from weft.ops.record import Op, broadcast_shapes, ops, unsupported
 from weft.ops.samples import Maker, Sample
 from weft.ops.values import DeviceLike, DType, Number, Sizes
 
@@ -286,7 +286,7 @@ class Steps:
             whole = all(isinstance(v, (int, np.integer, np.bool_)) for v in numbers)
         self.kind = chosen(kind, dtypes.int64 if whole else None, "arange")
         if self.kind.category in (dtypes.BOOL, dtypes.COMPLEX):
-            raise NotImplementedError(f"\"arange_cpu\" not implemented for '{self.kind.scalar_name}'")
+            raise unsupported("arange_cpu", self.kind)
         self._check(start, end, step)
         if self.kind is dtypes.int64:
             if type(start) is not int or type(end) is not int or type(step) is not int:

@@ -16,7 +16,7 @@ from weft.core.errors import underivable
 from weft.core.types import TensorType
 from weft.ops.families import HIDDEN, composite, contract
 from weft.ops.losses import REDUCTION, check_reduction, reduced
-from weft.ops.record import Op, ops, type_of
+from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample
 from weft.ops.values import MaybeTensor, TensorLike
 
@@ -171,7 +171,7 @@ def _ctc_rule(
     blank: int, zero_infinity: bool,
 ) -> TensorType:  # fmt: skip
     if logs.dtype not in (float32, float64):
-        raise NotImplementedError(f"\"ctc_loss_cpu\" not implemented for '{logs.dtype.scalar_name}'")
+        raise unsupported("ctc_loss_cpu", logs.dtype)
     if not 0 <= blank < logs.shape[2]:
         raise RuntimeError("blank must be in label range")
     for word, tensor, values in (("input_lengths", steps, given[0]), ("target_lengths", lengths, given[1])):

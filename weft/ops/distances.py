@@ -16,7 +16,7 @@ from weft.core.dtypes import HALVES, float32, float64, int64
 from weft.core.types import TensorType
 from weft.ops.batching import leading
 from weft.ops.families import HIDDEN, composite, contract, index
-from weft.ops.record import Op, broadcast_shapes, joint, ops, type_of
+from weft.ops.record import Op, broadcast_shapes, joint, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample
 from weft.ops.values import TensorLike
 
@@ -37,7 +37,7 @@ def _euclid_kernel(x: Array, y: Array) -> Array:
 
 def _euclid_rule(x: TensorType, y: TensorType) -> TensorType:
     if x.dtype not in (float32, float64):
-        raise NotImplementedError(f"\"cdist\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported("cdist", x.dtype)
     lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
     return TensorType((*lead, x.shape[-2], y.shape[-2]), x.dtype, x.device)
 
@@ -112,7 +112,7 @@ def cdist(x1: TensorLike, x2: TensorLike, p: float, compute_mode: str) -> Any:
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
     if one.dtype in HALVES and one.numel() and two.numel():
-        raise NotImplementedError(f"\"cdist\" not implemented for '{one.dtype.scalar_name}'")
+        raise unsupported("cdist", one.dtype)
     if one.dtype is not two.dtype:
         raise RuntimeError(f"expected scalar type {one.dtype.scalar_name} but found {two.dtype.scalar_name}")
     lead = broadcast_shapes(one.shape[:-2], two.shape[:-2])
@@ -158,7 +158,7 @@ def pdist(input: TensorLike, p: float) -> Any:
     if p < 0:
         raise RuntimeError("pdist only supports non-negative p values")
     if kind.dtype in HALVES and kind.shape[0] > 1:
-        raise NotImplementedError(f"\"pdist\" not implemented for '{kind.dtype.scalar_name}'")
+        raise unsupported("pdist", kind.dtype)
     first, second = ops.unbind(upper_pairs(input), 0)
     gap = ops.sub(ops.index_select(input, 0, first), ops.index_select(input, 0, second))
     return _lengths(gap, p)

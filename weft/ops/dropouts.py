@@ -15,7 +15,7 @@ from weft.core.generator import Generator
 from weft.core.types import TensorType
 from weft.core.warn import warn
 from weft.ops.families import composite
-from weft.ops.record import Op, ops, type_of
+from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import no_grad
 from weft.ops.values import TensorLike
@@ -196,7 +196,7 @@ def _randomised(x: Any, lower: float, upper: float, training: bool, inplace: boo
     kind = type_of(x)
     name = "rrelu_with_noise_out_cpu" if training else "leaky_relu_cpu"
     if not kind.dtype.is_floating_point:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{kind.dtype.scalar_name}'")
+        raise unsupported(name, kind.dtype)
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:

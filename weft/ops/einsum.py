@@ -20,9 +20,9 @@ from weft.core.naming import named
 from weft.core.types import TensorType
 from weft.core.warn import warn
 from weft.ops.batching import logical_result, logical_type, to_front
-from weft.ops.contract import _pairs, multiply, reduced, unsupported
+from weft.ops.contract import _pairs, multiply, reduced
 from weft.ops.families import composite, contract, reduce
-from weft.ops.record import Op, broadcast_shapes, common_device, ops, type_of
+from weft.ops.record import Op, broadcast_shapes, common_device, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample
 from weft.ops.values import MaybeTensor, TensorLike
 

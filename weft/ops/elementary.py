@@ -40,16 +40,20 @@ from weft.ops.facts import OpFacts, Rule
 from weft.ops.families import HIDDEN, UNARY, composite, float_result, pointwise, promote
 from weft.ops.kernels import elementwise
 from weft.ops.node_names import not_implemented
-from weft.ops.record import Op, Promotion, ops, type_of
+from weft.ops.record import Op, Promotion, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample, Samples, binary_samples
 from weft.ops.values import BodyBuilder, Element, TensorLike
 
 
 def function(
-    name: str, kernel: Rule, vjp: Rule, domain: tuple[float, float] = (-2.0, 2.0), **facts: Unpack[OpFacts]
+    name: str,
+    kernel: Rule,
+    gradient: Rule,
+    domain: tuple[float, float] = (-2.0, 2.0),
+    **facts: Unpack[OpFacts],
 ) -> Op:
     """A function of one number, in machine code the instruction of its name; whole numbers become floats."""
-    facts["vjp"] = vjp
+    facts["vjp"] = gradient
     facts.setdefault("emit", lambda b, x: getattr(b, name)(x))
     return pointwise(name, kernel, float_result, UNARY, domain, **facts)
 
@@ -335,9 +339,9 @@ def _emit_round(b: BodyBuilder, x: Element, decimals: int) -> Any:
 
 def _round_rule(x: TensorType, decimals: int) -> TensorType:
     if x.dtype in BOOL | COMPLEX:
-        raise NotImplementedError(f"\"round_vml_cpu\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported("round_vml_cpu", x.dtype)
     if decimals != 0 and x.dtype in EXACT:
-        raise NotImplementedError(f"\"round_cpu\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported("round_cpu", x.dtype)
     return x
 
 

@@ -21,7 +21,7 @@ from weft.ops.facts import Placing
 from weft.ops.families import composite, create, index
 from weft.ops.indexing import check_bounds
 from weft.ops.options import check_layout, chosen
-from weft.ops.record import Op, ops, type_of
+from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample
 from weft.ops.scatter import reduce_at
 from weft.ops.values import DeviceLike, DType, TensorLike
@@ -178,7 +178,7 @@ def _triangle(name: str, part: str, lower: bool) -> None:
         check_layout(layout)
         kind = chosen(dtype, int64, name)
         if kind.category != 1:
-            raise NotImplementedError(f"\"{name}\" not implemented for '{kind.scalar_name}'")
+            raise unsupported(name, kind)
         return TensorType((2, count(row, col, offset)), kind, creation_device(device))
 
     create(

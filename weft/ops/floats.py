@@ -29,6 +29,7 @@ from weft.ops.record import (
     ops,
     quiet,
     type_of,
+    unsupported,
 )
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample, binary_samples
@@ -75,9 +76,9 @@ def _ldexp_samples(make: Maker) -> Iterator[Sample]:
 
 def _scaled_rule(x: TensorType, power: TensorType) -> TensorType:
     if not x.dtype.is_floating_point:
-        raise NotImplementedError(f"\"ldexp_cpu\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported("ldexp_cpu", x.dtype)
     if power.dtype.category != dtypes.INTEGER:
-        raise NotImplementedError(f"\"ldexp_cpu_exp\" not implemented for '{power.dtype.scalar_name}'")
+        raise unsupported("ldexp_cpu_exp", power.dtype)
     shape = broadcast_shapes(x.shape, power.shape)
     return TensorType(shape, x.dtype, common_device([x, power]))
 

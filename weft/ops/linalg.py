@@ -21,9 +21,9 @@ from weft.core.lazy import lazy
 from weft.core.naming import named
 from weft.core.types import TensorType
 from weft.ops.batching import logical_result, logical_type, to_front
-from weft.ops.contract import adjoint, multiply, reduced, transposed, unsupported
+from weft.ops.contract import adjoint, multiply, reduced, transposed
 from weft.ops.families import composite, contract
-from weft.ops.record import Op, broadcast_shapes, common_device, ops, type_of
+from weft.ops.record import Op, broadcast_shapes, common_device, ops, type_of, unsupported
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 from weft.ops.values import TensorLike
@@ -61,6 +61,12 @@ def check_floating(x: TensorType, name: str, kernel: str = "") -> None:
         if kernel:
             raise unsupported(kernel, x.dtype)
         raise RuntimeError(f"linalg.{name}: Low precision dtypes not supported. Got {x.dtype.scalar_name}")
+
+
+def check_lapack(x: TensorType, kernel: str) -> None:
+    """Refuses what LAPACK has no routine for."""
+    if x.dtype.category < dtypes.FLOAT or x.dtype in dtypes.HALVES:
+        raise unsupported(kernel, x.dtype)
 
 
 def square_rule(name: str, kernel: str = "") -> Any:
@@ -422,8 +428,7 @@ def _triangular_type(
 ) -> TensorType:
     check_square(a, "solve_triangular")
     result = _system_type("solve_triangular", a, b, left, False)
-    if a.dtype.category < dtypes.FLOAT or a.dtype in dtypes.HALVES:
-        raise unsupported("triangular_solve_cpu", a.dtype)
+    check_lapack(a, "triangular_solve_cpu")
     if a.dtype is not b.dtype:
         raise RuntimeError(
             "linalg.solve_triangular: Expected A and B to have the same dtype, but found A of type "

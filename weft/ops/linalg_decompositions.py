@@ -17,12 +17,13 @@ from weft.core.arrays import Array, namespace
 from weft.core.naming import named
 from weft.core.types import TensorType
 from weft.ops.batching import logical_result, logical_type
-from weft.ops.contract import adjoint, multiply, reduced, unsupported
+from weft.ops.contract import adjoint, multiply, reduced
 from weft.ops.families import composite, contract
 from weft.ops.linalg import (
     batch_leading,
     call,
     check_floating,
+    check_lapack,
     check_matrix,
     check_square,
     fail,
@@ -120,8 +121,7 @@ def _check_eigh(x: TensorType, uplo: str) -> None:
     check_square(x, "eigh")
     if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {uplo}")
-    if x.dtype.category < dtypes.FLOAT or x.dtype in dtypes.HALVES:
-        raise unsupported("linalg_eigh_cpu", x.dtype)
+    check_lapack(x, "linalg_eigh_cpu")
 
 
 def _eigvalsh_type(x: TensorType, uplo: str) -> TensorType:

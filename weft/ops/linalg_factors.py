@@ -19,11 +19,12 @@ from weft.core.devices import on_host
 from weft.core.dtypes import dtype
 from weft.core.types import TensorType
 from weft.ops.batching import to_front
-from weft.ops.contract import adjoint, multiply, unsupported
+from weft.ops.contract import adjoint, multiply
 from weft.ops.families import HIDDEN, composite, contract
 from weft.ops.linalg import (
     batch_leading,
     check_floating,
+    check_lapack,
     check_square,
     fail,
     failures,
@@ -58,8 +59,7 @@ def _lu_rule(x: TensorType, pivot: bool, check: str) -> tuple[TensorType, Tensor
         raise RuntimeError(
             f"linalg.lu_factor: Expected tensor with 2 or more dimensions. Got size: {list(x.shape)} instead"
         )
-    if x.dtype.category < dtypes.FLOAT or x.dtype in dtypes.HALVES:
-        raise unsupported("lu_cpu", x.dtype)
+    check_lapack(x, "lu_cpu")
     if not pivot:
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
     count = (*x.shape[:-2], min(x.shape[-2:]))

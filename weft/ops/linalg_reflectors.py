@@ -17,12 +17,13 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.types import TensorType
 from weft.ops.batching import to_front
-from weft.ops.contract import adjoint, multiply, reduced, unsupported
+from weft.ops.contract import adjoint, multiply, reduced
 from weft.ops.families import composite, contract
 from weft.ops.joining import powers
 from weft.ops.linalg import (
     batch_leading,
     batch_solve,
+    check_lapack,
     check_square,
     fail,
     identity_like,
@@ -30,7 +31,7 @@ from weft.ops.linalg import (
     regular,
     solve_triangular,
 )
-from weft.ops.record import Op, broadcast_shapes, common_device, ops, type_of
+from weft.ops.record import Op, broadcast_shapes, common_device, ops, type_of, unsupported
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 from weft.ops.values import Operand, Sizes, TensorLike
@@ -122,8 +123,7 @@ eigvals = contract(
 def _geqrf_rule(x: TensorType) -> tuple[TensorType, TensorType]:
     if x.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
-    if x.dtype.category < dtypes.FLOAT or x.dtype in dtypes.HALVES:
-        raise unsupported("geqrf_cpu", x.dtype)
+    check_lapack(x, "geqrf_cpu")
     return x, TensorType((*x.shape[:-2], min(x.shape[-2:])), x.dtype, x.device)
 
 
@@ -150,8 +150,7 @@ def _check_reflectors(name: str, kind: TensorType, tau: TensorType) -> None:
         raise RuntimeError(f"torch.{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
     if kind.shape[-1] < tau.shape[-1] and name != "ormqr":
         raise RuntimeError(f"torch.{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
-    if kind.dtype.category < dtypes.FLOAT or kind.dtype in dtypes.HALVES:
-        raise unsupported("orgqr_cpu", kind.dtype)
+    check_lapack(kind, "orgqr_cpu")
     if tau.dtype is not kind.dtype:
         raise RuntimeError(
             f"torch.{name}: tau dtype {tau.dtype.scalar_name} does not match input dtype "
@@ -283,14 +282,9 @@ def _cholesky_solve_rule(b: TensorType, a: TensorType, upper: bool) -> TensorTyp
             f"Expected b and A to have the same dtype, but found b of type {b.dtype.scalar_name} and A of "
             f"type {a.dtype.scalar_name} instead."
         )
-    _check_lapack(a, "cholesky_solve_cpu")
+    check_lapack(a, "cholesky_solve_cpu")
     lead = broadcast_shapes(b.shape[:-2], a.shape[:-2])
     return TensorType(lead + b.shape[-2:], b.dtype, common_device([b, a]))
-
-
-def _check_lapack(x: TensorType, kernel: str) -> None:
-    if x.dtype.category < dtypes.FLOAT or x.dtype in dtypes.HALVES:
-        raise unsupported(kernel, x.dtype)
 
 
 def _solution_gradient(g: TensorLike, _out: object, _b: TensorType, factor: TensorLike, upper: bool) -> Any:
@@ -320,7 +314,7 @@ def _cholesky_inverse_rule(x: TensorType, upper: bool) -> TensorType:
             f"cholesky_inverse: A must be batches of square matrices, but they are {x.shape[-2]} by "
             f"{x.shape[-1]} matrices"
         )
-    _check_lapack(x, "cholesky_inverse_out_cpu")
+    check_lapack(x, "cholesky_inverse_out_cpu")
     return x
 
 

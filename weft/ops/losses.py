@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Any
 
 from weft.core.arrays import Array, ArrayModule, namespace
@@ -17,16 +18,19 @@ from weft.core.interrupts import let_through
 from weft.core.types import Size, TensorType
 from weft.core.warn import warn
 from weft.ops.batching import spread_to
+from weft.ops.facts import Rule
 from weft.ops.families import HIDDEN, composite, float_result, pointwise, reduce
 from weft.ops.options import LARGEST
-from weft.ops.record import Op, broadcast_shapes, ops, same_shape, type_of
-from weft.ops.samples import Maker, Sample
+from weft.ops.record import Op, broadcast_shapes, ops, same_shape, type_of, unsupported
+from weft.ops.samples import Maker, Sample, Samples
 from weft.ops.softmax import floats_only, log_softmax, working
 from weft.ops.values import ArrayDType, BodyBuilder, Element, MaybeTensor, Operand, TensorLike
 
 Legacy = bool | None  # of the old pair of arguments
 LEGACY = "size_average: Any = None, reduce: Any = None"
 REDUCTION = "reduction: str = 'mean'"
+REDUCTIONS = ("mean", "sum", "none")
+PLACE: dict[str, Any] = {"namespace": "nn.functional", "amp": "float32"}
 
 
 # -- reductions --------------------------------------------------------------------------------------------
@@ -41,16 +45,39 @@ def legacy_reduction(size_average: Legacy, reduce: Legacy, reduction: str) -> st
 
 
 def check_reduction(reduction: str) -> None:
-    if reduction not in ("none", "mean", "sum"):
+    if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
 def reduced(loss: TensorLike, reduction: str) -> Any:
     """The elements, their mean or their sum."""
-    check_reduction(reduction)
+    if reduction not in REDUCTIONS:
+        check_reduction(reduction)
     if reduction == "none":
         return loss
     return ops.mean(loss) if reduction == "mean" else ops.sum(loss)
+
+
+def loss_of_elements(signature: str, samples: Samples, node: str | None = None) -> Callable[[Rule], Op]:
+    """Decorator: the function below gives the loss of each element. Its op in `nn.functional` reduces it, as
+    `reduction` or the older pair of arguments say, which the function is not given.
+    """
+    if "reduction" not in signature:
+        signature = f"{signature}, {LEGACY}, {REDUCTION}"
+    names = [parameter.partition(":")[0] for parameter in signature.split(", ")]
+    average, reduce, how = (names.index(word) for word in ("size_average", "reduce", "reduction"))
+    own = itemgetter(*(place for place in range(len(names)) if place not in (average, reduce, how)))
+
+    def define(elements: Rule) -> Op:
+        def body(*args: Any) -> Any:
+            reduction = legacy_reduction(args[average], args[reduce], args[how])
+            check_reduction(reduction)
+            return reduced(elements(*own(args)), reduction)
+
+        body.__doc__ = elements.__doc__
+        return composite(signature, elements.__name__, samples=samples, node=node, **PLACE)(body)
+
+    return define
 
 
 def _matched(input: Operand, target: Operand) -> tuple[Any, Any]:
@@ -75,7 +102,7 @@ def _only_floats(name: str, *values: Operand) -> None:
     for value in values[1:]:
         kind = promote_types(kind, type_of(value).dtype)
     if not kind.is_floating_point:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{kind.scalar_name}'")
+        raise unsupported(name, kind)
 
 
 def _weighted(loss: TensorLike, weight: TensorLike, input: Operand, reduction: str) -> Any:
@@ -130,13 +157,13 @@ mse_elements = reduce(
     "mse_loss", _mse_kernel, _mse_rule, "input: Tensor, target: Tensor, reduction: str",
     vjp=(_mse_vjp, lambda g, _out, x, y, reduction: ops.neg(_mse_vjp(g, _out, x, y, reduction))),
     batch=_mse_batch,
-    samples=lambda make: iter([Sample(make(2, 3), make(2, 3), how) for how in ("mean", "sum", "none")]),
+    samples=lambda make: iter([Sample(make(2, 3), make(2, 3), how) for how in REDUCTIONS]),
     trusted=True, **HIDDEN, refuses="nothing", lowering="losses",
 )  # fmt: skip
 
 
 def _pair_samples(make: Maker) -> Iterator[Sample]:
-    for reduction in ("mean", "sum", "none"):
+    for reduction in REDUCTIONS:
         yield Sample(make(2, 3), make(2, 3), reduction=reduction)
     yield Sample(make(2, 3), make(2, 3), weight=make(2, 3, low=0.5))
     yield Sample(make(), make())
@@ -144,7 +171,7 @@ def _pair_samples(make: Maker) -> Iterator[Sample]:
 
 @composite(
     f"input: Operand, target: Operand, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None",
-    namespace="nn.functional", amp="float32", samples=_pair_samples,
+    **PLACE, samples=_pair_samples,
 )  # fmt: skip
 def mse_loss(
     input: Operand, target: Operand, size_average: Legacy, reduce: Legacy, reduction: str, weight: MaybeTensor
@@ -161,7 +188,7 @@ def mse_loss(
 
 @composite(
     f"input: Operand, target: Operand, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None",
-    namespace="nn.functional", amp="float32", samples=_pair_samples,
+    **PLACE, samples=_pair_samples,
 )  # fmt: skip
 def l1_loss(
     input: Operand, target: Operand, size_average: Legacy, reduce: Legacy, reduction: str, weight: MaybeTensor
@@ -240,7 +267,7 @@ smooth_l1_elements = pointwise(
 
 @composite(
     f"input: Operand, target: Operand, {REDUCTION}, delta: float = 1.0, weight: MaybeTensor = None",
-    namespace="nn.functional", amp="float32", samples=_pair_samples, node="HuberLossBackward0",
+    **PLACE, samples=_pair_samples, node="HuberLossBackward0",
 )  # fmt: skip
 def huber_loss(input: Operand, target: Operand, reduction: str, delta: float, weight: MaybeTensor) -> Any:
     """Squared near zero, linear beyond `delta`."""
@@ -289,7 +316,7 @@ def _divergence_samples(make: Maker) -> Iterator[Sample]:
 
 @composite(
     f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}, log_target: bool = False",
-    namespace="nn.functional", amp="float32", samples=_divergence_samples,
+    **PLACE, samples=_divergence_samples,
 )  # fmt: skip
 def kl_div(
     input: TensorLike, target: TensorLike, size_average: Legacy, reduce: Legacy, reduction: str,
@@ -341,7 +368,7 @@ bce_elements = pointwise(
 
 
 def _bce_samples(make: Maker) -> Iterator[Sample]:
-    for reduction in ("mean", "sum", "none"):
+    for reduction in REDUCTIONS:
         yield Sample(make(2, 3, low=0.1, high=0.9), make(2, 3, low=0.1, high=0.9), reduction=reduction)
     yield Sample(make(2, 3, low=0.1, high=0.9), make(2, 3, low=0.1, high=0.9), make(3, low=0.5))
 
@@ -360,17 +387,13 @@ def _expanded_weight(weight: TensorLike, shape: tuple[int, ...]) -> Any:
     return ops.expand(weight, tuple(shape))
 
 
-@composite(
-    f"input: Tensor, target: Tensor, weight: MaybeTensor = None, {LEGACY}, {REDUCTION}",
-    namespace="nn.functional", amp="float32", samples=_bce_samples, node="BinaryCrossEntropyBackward0",
-)  # fmt: skip
-def binary_cross_entropy(
-    input: TensorLike, target: TensorLike, weight: MaybeTensor, size_average: Legacy, reduce: Legacy,
-    reduction: str,
-) -> Any:  # fmt: skip
+@loss_of_elements(
+    "input: Tensor, target: Tensor, weight: MaybeTensor = None",
+    _bce_samples,
+    node="BinaryCrossEntropyBackward0",
+)
+def binary_cross_entropy(input: TensorLike, target: TensorLike, weight: MaybeTensor) -> Any:
     """The cross entropy of probabilities `input` with probabilities `target`."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    check_reduction(reduction)
     have, want = type_of(input), type_of(target)
     if have.shape != want.shape:
         raise ValueError(
@@ -384,28 +407,25 @@ def binary_cross_entropy(
         raise RuntimeError(f"Found dtype {want.dtype.scalar_name} but expected {have.dtype.scalar_name}")
     _only_floats("binary_cross_entropy", input)
     loss = bce_elements(input, target)
-    return reduced(loss if weight is None else ops.mul(loss, weight), reduction)
+    return loss if weight is None else ops.mul(loss, weight)
 
 
 def _logit_samples(make: Maker) -> Iterator[Sample]:
-    for reduction in ("mean", "sum", "none"):
+    for reduction in REDUCTIONS:
         yield Sample(make(2, 3), make(2, 3, low=0, high=1), reduction=reduction)
     yield Sample(make(2, 3), make(2, 3, low=0, high=1), make(3, low=0.5), pos_weight=make(3, low=0.5))
 
 
-@composite(
+@loss_of_elements(
     f"input: Tensor, target: Tensor, weight: MaybeTensor = None, {LEGACY}, {REDUCTION}, pos_weight: "
     "MaybeTensor = None",
-    namespace="nn.functional", amp="float32", samples=_logit_samples,
+    _logit_samples,
     node="BinaryCrossEntropyWithLogitsBackward0",
-)  # fmt: skip
+)
 def binary_cross_entropy_with_logits(
-    input: TensorLike, target: TensorLike, weight: MaybeTensor, size_average: Legacy, reduce: Legacy,
-    reduction: str, pos_weight: MaybeTensor,
-) -> Any:  # fmt: skip
+    input: TensorLike, target: TensorLike, weight: MaybeTensor, pos_weight: MaybeTensor
+) -> Any:
     """The cross entropy of `sigmoid(input)` with `target`, without ever forming the sigmoid."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    check_reduction(reduction)
     have, want = type_of(input).shape, type_of(target).shape
     if have != want:
         raise ValueError(f"Target size ({Size(want)!r}) must be the same as input size ({Size(have)!r})")
@@ -413,7 +433,7 @@ def binary_cross_entropy_with_logits(
     if pos_weight is not None:
         logs = ops.mul(ops.add(ops.mul(ops.sub(pos_weight, 1), target), 1), logs)
     loss = ops.sub(ops.mul(ops.rsub(target, 1), input), logs)
-    return reduced(loss if weight is None else ops.mul(loss, weight), reduction)
+    return loss if weight is None else ops.mul(loss, weight)
 
 
 # -- classes -------------------------------------------------------------------------------------------------
@@ -531,7 +551,7 @@ def _check_nll(x: TensorType, target: TensorType, weight: TensorType | None) -> 
         )
     if not x.dtype.is_floating_point:
         name = "nll_loss_out_frame" if x.ndim <= 2 else "nll_loss2d_forward_out_frame"
-        raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported(name, x.dtype)
     if weight is not None and weight.dtype is not x.dtype:
         raise RuntimeError(f"expected scalar type {x.dtype.scalar_name} but found {weight.dtype.scalar_name}")
 
@@ -663,7 +683,7 @@ def _user_nll_samples(make: Maker) -> Iterator[Sample]:
     "input: Tensor, target: Tensor, weight: MaybeTensor = None, size_average: Any = None, ignore_index: "
     "int = -100, "
     f"reduce: Any = None, {REDUCTION}",
-    namespace="nn.functional", amp="float32", samples=_user_nll_samples,
+    **PLACE, samples=_user_nll_samples,
 )  # fmt: skip
 def nll_loss(
     input: TensorLike, target: TensorLike, weight: MaybeTensor, size_average: Legacy, ignore_index: int,
@@ -700,7 +720,7 @@ def _cross_samples(make: Maker) -> Iterator[Sample]:
     "input: Tensor, target: Tensor, weight: MaybeTensor = None, size_average: Any = None, ignore_index: "
     "int = -100, "
     f"reduce: Any = None, {REDUCTION}, label_smoothing: float = 0.0",
-    namespace="nn.functional", amp="float32", samples=_cross_samples,
+    **PLACE, samples=_cross_samples,
 )  # fmt: skip
 def cross_entropy(
     input: TensorLike, target: TensorLike, weight: MaybeTensor, size_average: Legacy, ignore_index: int,

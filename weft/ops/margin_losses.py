@@ -18,14 +18,20 @@ from weft.core.dtypes import float32, float64, int64
 from weft.core.types import Size, TensorType
 from weft.ops.batching import unchanged
 from weft.ops.families import HIDDEN, composite, index
-from weft.ops.losses import LEGACY, REDUCTION, Legacy, check_reduction, legacy_reduction, reduced
+from weft.ops.losses import (
+    LEGACY,
+    PLACE,
+    REDUCTION,
+    REDUCTIONS,
+    Legacy,
+    legacy_reduction,
+    loss_of_elements,
+    reduced,
+)
 from weft.ops.normalisation import pairwise_distance
-from weft.ops.record import Op, ops, type_of
+from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample
 from weft.ops.values import MaybeTensor, TensorLike
-
-PLACE: dict[str, Any] = {"namespace": "nn.functional", "amp": "float32"}
-REDUCTIONS = ("mean", "sum", "none")
 
 
 def _signs(make: Maker, *shape: int) -> Any:
@@ -40,18 +46,9 @@ def _cosine_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3), make(3), _signs(make))
 
 
-@composite(
-    f"input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, {LEGACY}, {REDUCTION}",
-    samples=_cosine_samples,
-    **PLACE,
-)
-def cosine_embedding_loss(
-    input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float, size_average: Legacy,
-    reduce: Legacy, reduction: str,
-) -> Any:  # fmt: skip
+@loss_of_elements("input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0", _cosine_samples)
+def cosine_embedding_loss(input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float) -> Any:
     """One minus the cosine where the target is 1; the cosine above a margin where it is -1."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    check_reduction(reduction)
     one, two, rank = type_of(input1), type_of(input2), type_of(target).ndim
     if rank > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
@@ -64,7 +61,7 @@ def cosine_embedding_loss(
     cosine = ops.div(ops.sum(ops.mul(input1, input2), rank), ops.sqrt(ops.mul(*lengths)))
     alike = ops.where(ops.eq(target, 1), ops.rsub(cosine, 1), 0)
     apart = ops.where(ops.eq(target, -1), ops.clamp_min(ops.sub(cosine, margin), 0), 0)
-    return reduced(ops.add(alike, apart), reduction)
+    return ops.add(alike, apart)
 
 
 def _hinge_samples(make: Maker) -> Iterator[Sample]:
@@ -73,20 +70,12 @@ def _hinge_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(), _signs(make), 0.5)
 
 
-@composite(
-    f"input: Tensor, target: Tensor, margin: float = 1.0, {LEGACY}, {REDUCTION}",
-    samples=_hinge_samples,
-    **PLACE,
-)
-def hinge_embedding_loss(
-    input: TensorLike, target: TensorLike, margin: float, size_average: Legacy, reduce: Legacy, reduction: str
-) -> Any:
+@loss_of_elements("input: Tensor, target: Tensor, margin: float = 1.0", _hinge_samples)
+def hinge_embedding_loss(input: TensorLike, target: TensorLike, margin: float) -> Any:
     """The input where the target is 1; what it lacks of a margin where the target is -1."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    check_reduction(reduction)
     margin = margin if type_of(input).dtype.category >= 2 else int(margin)
     short = ops.where(ops.ne(target, 1), ops.clamp_min(ops.rsub(input, margin), 0), 0)
-    return reduced(ops.add(short, ops.where(ops.ne(target, -1), input, 0)), reduction)
+    return ops.add(short, ops.where(ops.ne(target, -1), input, 0))
 
 
 def _ranking_samples(make: Maker) -> Iterator[Sample]:
@@ -95,18 +84,9 @@ def _ranking_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3), make(2, 3), _signs(make, 2, 3))
 
 
-@composite(
-    f"input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, {LEGACY}, {REDUCTION}",
-    samples=_ranking_samples,
-    **PLACE,
-)
-def margin_ranking_loss(
-    input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float, size_average: Legacy,
-    reduce: Legacy, reduction: str,
-) -> Any:  # fmt: skip
+@loss_of_elements("input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0", _ranking_samples)
+def margin_ranking_loss(input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float) -> Any:
     """How far the first is from exceeding the second (target 1) or the second the first (target -1)."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    check_reduction(reduction)
     shapes = [Size(type_of(x).shape) for x in (input1, input2, target)]
     if len({len(shape) for shape in shapes}) > 1:
         raise RuntimeError(
@@ -114,7 +94,7 @@ def margin_ranking_loss(
             f"input1: {shapes[0]}, input2: {shapes[1]}, target: {shapes[2]} "
         )
     gap = ops.mul(ops.neg(target), ops.sub(input1, input2))
-    return reduced(ops.clamp_min(ops.add(gap, float(margin)), 0), reduction)
+    return ops.clamp_min(ops.add(gap, float(margin)), 0)
 
 
 def _soft_samples(make: Maker) -> Iterator[Sample]:
@@ -122,17 +102,13 @@ def _soft_samples(make: Maker) -> Iterator[Sample]:
         yield Sample(make(2, 3), _signs(make, 2, 3), reduction=reduction)
 
 
-@composite(f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}", samples=_soft_samples, **PLACE)
-def soft_margin_loss(
-    input: TensorLike, target: TensorLike, size_average: Legacy, reduce: Legacy, reduction: str
-) -> Any:
+@loss_of_elements("input: Tensor, target: Tensor", _soft_samples)
+def soft_margin_loss(input: TensorLike, target: TensorLike) -> Any:
     """The logistic loss with targets -1 and 1: log(1 + exp(-target * input))."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    check_reduction(reduction)
     kind = type_of(input).dtype
     if kind.category < 2:
         raise RuntimeError(f"result type Float can't be cast to the desired output type {kind.scalar_name}")
-    return reduced(ops.log1p(ops.exp(ops.mul(ops.neg(input), target))), reduction)
+    return ops.log1p(ops.exp(ops.mul(ops.neg(input), target)))
 
 
 # -- triplets ------------------------------------------------------------------------------------------------
@@ -142,20 +118,22 @@ def _triplet_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(4), make(4), make(4), 5.0, reduction="none")
 
 
-@composite(
+@loss_of_elements(
     "anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = "
-    "1e-06, "
-    f"swap: bool = False, {LEGACY}, {REDUCTION}",
-    samples=_triplet_samples, **PLACE,
-)  # fmt: skip
+    "1e-06, swap: bool = False",
+    _triplet_samples,
+)
 def triplet_margin_loss(
-    anchor: TensorLike, positive: TensorLike, negative: TensorLike, margin: float, p: float, eps: float,
-    swap: bool, size_average: Legacy, reduce: Legacy, reduction: str,
-) -> Any:  # fmt: skip
+    anchor: TensorLike,
+    positive: TensorLike,
+    negative: TensorLike,
+    margin: float,
+    p: float,
+    eps: float,
+    swap: bool,
+) -> Any:
     """How much nearer the anchor is to `negative` than to `positive`, plus a margin, where that is
     positive."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    check_reduction(reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     ranks = [len(type_of(x).shape) for x in (anchor, positive, negative)]
@@ -169,7 +147,7 @@ def triplet_margin_loss(
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = ops.minimum(far, pairwise_distance(positive, negative, p, eps))
-    return reduced(ops.clamp_min(ops.sub(ops.add(near, margin), far), 0), reduction)
+    return ops.clamp_min(ops.sub(ops.add(near, margin), far), 0)
 
 
 # -- classes -------------------------------------------------------------------------------------------------
@@ -210,19 +188,14 @@ def _multi_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3), make.ints(high=3))
 
 
-@composite(
-    "input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: MaybeTensor = None, "
-    f"{LEGACY}, {REDUCTION}",
-    samples=_multi_samples,
-    **PLACE,
+@loss_of_elements(
+    "input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: MaybeTensor = None",
+    _multi_samples,
 )
 def multi_margin_loss(
-    input: TensorLike, target: TensorLike, p: int, margin: float, weight: MaybeTensor, size_average: Legacy,
-    reduce: Legacy, reduction: str,
-) -> Any:  # fmt: skip
+    input: TensorLike, target: TensorLike, p: int, margin: float, weight: MaybeTensor
+) -> Any:
     """How far each class comes within a margin of the target's, averaged over classes."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    check_reduction(reduction)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and len(type_of(weight).shape) != 1:
@@ -240,9 +213,7 @@ def multi_margin_loss(
             f"inconsistent weight size, expected {classes} but got {list(type_of(weight).shape)}"
         )
     if have.dtype not in (float32, float64):
-        raise NotImplementedError(
-            f"\"multi_margin_loss_cpu_kernel\" not implemented for '{have.dtype.scalar_name}'"
-        )
+        raise unsupported("multi_margin_loss_cpu_kernel", have.dtype)
     _only_long(wanted)
     x = ops.reshape(input, (count, classes))
     place = ops.reshape(within(target, 0, classes, "target out of range"), (count, 1))
@@ -251,7 +222,7 @@ def multi_margin_loss(
     if weight is not None:
         excess = ops.mul(excess, ops.reshape(ops.index_select(weight, 0, ops.reshape(place, (-1,))), (-1, 1)))
     loss = ops.div(ops.sum(ops.where(_others(place, classes), excess, 0), 1), classes)
-    return reduced(ops.reshape(loss, tuple(wanted.shape)), reduction)
+    return ops.reshape(loss, tuple(wanted.shape))
 
 
 def _others(place: TensorLike, classes: int) -> Any:
@@ -273,13 +244,9 @@ def _label_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(4), target[0])
 
 
-@composite(f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}", samples=_label_samples, **PLACE)
-def multilabel_margin_loss(
-    input: TensorLike, target: TensorLike, size_average: Legacy, reduce: Legacy, reduction: str
-) -> Any:
+@loss_of_elements("input: Tensor, target: Tensor", _label_samples)
+def multilabel_margin_loss(input: TensorLike, target: TensorLike) -> Any:
     """The margins between all target classes and all others; targets end at the first -1."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    check_reduction(reduction)
     have, wanted = type_of(input), type_of(target)
     count, classes = _class_shape(have)
     if wanted.numel() != have.numel() or wanted.ndim > max(have.ndim, 1) or (
@@ -289,9 +256,7 @@ def multilabel_margin_loss(
             f"inconsistent target size: {list(wanted.shape)} for input of size: {list(have.shape)}"
         )
     if have.dtype not in (float32, float64):
-        raise NotImplementedError(
-            f"\"multilabel_margin_loss_forward_out_frame\" not implemented for '{have.dtype.scalar_name}'"
-        )
+        raise unsupported("multilabel_margin_loss_forward_out_frame", have.dtype)
     _only_long(wanted)
     x = ops.reshape(input, (count, classes))
     label = within(target, -1, classes, "argument #2 'target' is out of range")
@@ -304,7 +269,7 @@ def multilabel_margin_loss(
     counted = ops.logical_and(ops.unsqueeze(listed, 2), ops.unsqueeze(ops.logical_not(named), 1))
     excess = ops.where(counted, ops.clamp_min(ops.add(gap, 1), 0), 0)
     loss = ops.div(ops.sum(excess, (1, 2)), classes)
-    return reduced(loss if have.ndim == 2 else ops.reshape(loss, ()), reduction)
+    return loss if have.ndim == 2 else ops.reshape(loss, ())
 
 
 def _soft_label_samples(make: Maker) -> Iterator[Sample]:
@@ -340,19 +305,13 @@ def _poisson_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3, low=0.3), make(2, 3, low=0.1, high=4), False, True)
 
 
-@composite(
-    "input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: Any = None, "
-    f"eps: float = 1e-08, reduce: Any = None, {REDUCTION}",
-    samples=_poisson_samples,
-    **PLACE,
+@loss_of_elements(
+    "input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: Any = "
+    f"None, eps: float = 1e-08, reduce: Any = None, {REDUCTION}",
+    _poisson_samples,
 )
-def poisson_nll_loss(
-    input: TensorLike, target: TensorLike, log_input: bool, full: bool, size_average: Legacy, eps: float,
-    reduce: Legacy, reduction: str,
-) -> Any:  # fmt: skip
+def poisson_nll_loss(input: TensorLike, target: TensorLike, log_input: bool, full: bool, eps: float) -> Any:
     """The negative log-likelihood of counts under Poisson distributions of these rates (or log-rates)."""
-    reduction = legacy_reduction(size_average, reduce, reduction)
-    check_reduction(reduction)
     if log_input:
         loss = ops.sub(ops.exp(input), ops.mul(target, input))
     else:
@@ -363,7 +322,7 @@ def poisson_nll_loss(
             ops.mul(ops.log(ops.mul(target, 2 * math.pi)), 0.5),
         )
         loss = ops.add(loss, ops.masked_fill(stirling, ops.le(target, 1), 0))
-    return reduced(loss, reduction)
+    return loss
 
 
 def _variance_kernel(variance: Array, eps: float) -> Array:

@@ -193,12 +193,6 @@ def check_parameters(x: TensorType, *parameters: TensorType | None) -> None:
             raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
 
 
-def _check_float(x: TensorType, name: str) -> None:
-    if not x.dtype.is_floating_point:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.scalar_name}'")
-
-
-# -- layer norm ----------------------------------------------------------------------------------------------
 def _check_normalized(name: str, x: TensorType, shape: Sizes, **parameters: Any) -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)):
         raise TypeError(
@@ -234,7 +228,7 @@ def _layer_rule(
     cudnn_enable: bool,
 ) -> TensorType:  # fmt: skip
     _check_normalized("layer_norm", x, shape, weight=weight, bias=bias)
-    _check_float(x, "LayerNormKernelImpl")
+    floats_only("LayerNormKernelImpl", x.dtype)
     check_parameters(x, weight, bias)
     return x
 
@@ -315,7 +309,7 @@ def _group_rule(
                 f"{word} of shape "
                 f"{list(parameter.shape)} and input of shape {list(x.shape)}"
             )
-    _check_float(x, "GroupNormKernelImpl")
+    floats_only("GroupNormKernelImpl", x.dtype)
     check_parameters(x, weight, bias)
     return x
 
@@ -407,7 +401,7 @@ def _channel_shape(rank: int, channels: int) -> tuple[int, ...]:
 def _training_rule(
     x: TensorType, weight: TensorType | None, bias: TensorType | None, eps: float
 ) -> tuple[TensorType, TensorType, TensorType]:
-    _check_float(x, "batch_norm")
+    floats_only("batch_norm", x.dtype)
     check_parameters(x, weight, bias)
     kind = x.dtype.computes_in
     channels = (x.shape[1],)
@@ -487,7 +481,7 @@ def _inference_rule(
     x: TensorType, weight: TensorType | None, bias: TensorType | None, mean: TensorType,
     variance: TensorType, eps: float,
 ) -> TensorType:  # fmt: skip
-    _check_float(x, "batch_norm")
+    floats_only("batch_norm", x.dtype)
     check_parameters(x, weight, bias)
     return x
 
@@ -724,7 +718,7 @@ def rms_norm(x: TensorLike, normalized_shape: Sizes, weight: MaybeTensor, eps: f
         )
     shape = _check_normalized("rms_norm", kind, normalized_shape, weight=parameter)
     if not kind.dtype.is_complex:
-        _check_float(kind, "rms_norm")
+        floats_only("rms_norm", kind.dtype)
     wide = kind.dtype in HALVES
     work = ops._to_copy(x, float32) if wide else x
     dims = tuple(range(kind.ndim - len(shape), kind.ndim))

@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.core.arrays import Array, namespace
-from weft.core.dtypes import bool_, dtype, int64
+from weft.core.dtypes import bool_, int64
 from weft.core.types import TensorType
 from weft.ops.batching import leading, to_front
 from weft.ops.families import composite, index, reduce
 from weft.ops.kernels import pooling as kernels
 from weft.ops.kernels.folding import disjoint
-from weft.ops.record import Op, ops, type_of
+from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample
+from weft.ops.softmax import floats_only
 from weft.ops.values import MaybeTensor, Spread, TensorLike
 
 COUNT_WORDS = {2: "two", 3: "three"}
@@ -166,11 +167,6 @@ def fold_lead(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -
     return ops.reshape(out, (size, g.shape[1], *out.shape[1:])), 0
 
 
-def _floats(x: TensorType, name: str, *also: dtype) -> None:
-    if not x.dtype.is_floating_point and x.dtype not in also:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.scalar_name}'")
-
-
 # -- averages ------------------------------------------------------------------------------------------------
 AVERAGE: dict[int, Op] = {}
 ADAPTIVE: dict[int, Op] = {}
@@ -195,7 +191,7 @@ def _batch_backward(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, .
 
 
 def _average_backward_rule(g: TensorType, shape: tuple[int, ...], *rest: object) -> TensorType:
-    _floats(g, "avg_pool_backward")
+    floats_only("avg_pool_backward", g.dtype)
     return TensorType(shape, g.dtype, g.device)
 
 
@@ -242,7 +238,7 @@ def _average(axes: int) -> None:
         if divisor == 0:
             raise RuntimeError("divisor must be not zero")
         shape = pooled_shape(name, axes, x, geometry, ceil)
-        _floats(x, "avg_pool2d" if axes == 1 else name, int64)
+        floats_only("avg_pool2d" if axes == 1 else name, x.dtype, int64)
         return TensorType(shape, x.dtype, x.device)
 
     def vjp(
@@ -373,7 +369,7 @@ def _adaptive(axes: int) -> None:
 
     def rule(x: TensorType, size: Any) -> TensorType:
         shape = _adaptive_shape(name, axes, x, adaptive_size(name, axes, size, x.shape))
-        _floats(x, "adaptive_avg_pool2d" if axes == 1 else name)
+        floats_only("adaptive_avg_pool2d" if axes == 1 else name, x.dtype)
         return TensorType(shape, x.dtype, x.device)
 
     def samples(make: Maker) -> Iterator[Sample]:
@@ -452,9 +448,7 @@ def _maximum(axes: int) -> None:
         geometry = window(name, axes, kernel_size, stride, padding, dilation)
         shape = pooled_shape(f"{name}_with_indices", axes, x, geometry, ceil)
         if x.dtype is bool_ or x.dtype.is_complex:
-            raise NotImplementedError(
-                f"\"max_pool{max(axes, 2)}d\" not implemented for '{x.dtype.scalar_name}'"
-            )
+            raise unsupported(f"max_pool{max(axes, 2)}d", x.dtype)
         return TensorType(shape, x.dtype, x.device), TensorType(shape, int64, x.device)
 
     def vjp(
@@ -556,7 +550,7 @@ def _check_line(
     count = kernels.output_size(x.shape[-1], taps, step, low, gap, ceil_mode)
     if count <= 0:
         raise RuntimeError(f"max_pool1d() Invalid computed output size: {count}")
-    _floats(x, "max_pool1d_impl")
+    floats_only("max_pool1d_impl", x.dtype)
 
 
 def _adaptive_maximum(axes: int) -> None:
@@ -565,7 +559,7 @@ def _adaptive_maximum(axes: int) -> None:
 
     def rule(x: TensorType, size: Any) -> tuple[TensorType, TensorType]:
         shape = _adaptive_shape(name, axes, x, adaptive_size(name, axes, size, x.shape))
-        _floats(x, f"adaptive_max_pool{max(axes, 2)}d")
+        floats_only(f"adaptive_max_pool{max(axes, 2)}d", x.dtype)
         return TensorType(shape, x.dtype, x.device), TensorType(shape, int64, x.device)
 
     def vjp(g: Sequence[MaybeTensor], out: Sequence[TensorLike], _x: TensorType) -> Any:

@@ -29,7 +29,7 @@ from weft.core.warn import warn
 from weft.ops.create import LIKE, OPTIONS
 from weft.ops.families import create, random, sampler
 from weft.ops.options import check_layout, checked_size, chosen, fits
-from weft.ops.record import Op, broadcast_shapes, ops, type_of
+from weft.ops.record import Op, broadcast_shapes, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample
 from weft.ops.values import DeviceLike, DType, Number, Operand, Sizes, TensorLike
 
@@ -263,7 +263,7 @@ def _number(value: float) -> str:
 
 
 def _refuse(kernel: str, kind: dtype) -> None:
-    raise NotImplementedError(f"\"{kernel}\" not implemented for '{kind.scalar_name}'")
+    raise unsupported(kernel, kind)
 
 
 def check_uniform(kind: dtype, low: float = 0.0, high: float = 1.0) -> None:

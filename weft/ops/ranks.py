@@ -18,7 +18,7 @@ from weft.core.types import TensorType
 from weft.ops.batching import unchanged
 from weft.ops.families import HIDDEN, composite, index, reduce
 from weft.ops.forward import total
-from weft.ops.record import Op, ops, type_of
+from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.reduce import (
     check_elements,
     extreme_gradient,
@@ -40,7 +40,7 @@ LONG = dtypes.int64.numpy
 
 def _refuse(name: str, x: TensorType, *refused: dtype) -> None:
     if x.dtype.is_complex or x.dtype in refused:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported(name, x.dtype)
 
 
 # -- least and greatest --------------------------------------------------------------------------------------

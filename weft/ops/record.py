@@ -368,6 +368,11 @@ def accepted(op: Op, bound: tuple[Any, ...]) -> bool:
     return True
 
 
+def unsupported(kernel: str, kind: dtype) -> NotImplementedError:
+    """What PyTorch raises where its kernel has no loop for a dtype."""
+    return NotImplementedError(f"\"{kernel}\" not implemented for '{kind.scalar_name}'")
+
+
 TAKING_THE_FIRST: Final = frozenset({np.maximum, np.minimum})
 """Ufuncs that give the first of two zeros for halves, and the second for float32."""
 

@@ -23,7 +23,7 @@ from weft.ops.facts import OpFacts
 from weft.ops.families import composite, reduce
 from weft.ops.index_batching import batch_prod
 from weft.ops.node_names import if_given
-from weft.ops.record import Op, ops, type_of
+from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 from weft.ops.values import Dims, DType, MaybeOperand, MaybeTensor, TensorLike
@@ -345,7 +345,7 @@ def _extreme_rule(name: str, title: str) -> Any:
         dims = dims_of(dim, x.ndim)
         check_elements(title, x, dim)
         if x.dtype.is_complex:
-            raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.scalar_name}'")
+            raise unsupported(name, x.dtype)
         return TensorType(reduced_shape(x.shape, dims, keepdim), x.dtype, x.device)
 
     return rule

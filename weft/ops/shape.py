@@ -30,7 +30,7 @@ from weft.ops.index_batching import (
     batch_repeat,
     batch_roll,
 )
-from weft.ops.record import Op, common_device, ops, type_of
+from weft.ops.record import Op, common_device, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample
 from weft.ops.slicing import diagonal, slice_, unbind
 from weft.ops.values import Dims, Sizes, Spread, TensorLike
@@ -303,9 +303,7 @@ def _counts_rule(repeats: TensorType) -> None:
     if repeats.ndim != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if repeats.dtype.name not in ("int32", "int64"):
-        raise NotImplementedError(
-            f"\"repeat_interleave_cpu\" not implemented for '{repeats.dtype.scalar_name}'"
-        )
+        raise unsupported("repeat_interleave_cpu", repeats.dtype)
     return known_data(repeats, "repeat_interleave")
 
 

@@ -17,7 +17,7 @@ from weft.core.types import TensorType
 from weft.core.warn import warn
 from weft.ops.batching import aligned, spread_to
 from weft.ops.families import HIDDEN, composite, reduce
-from weft.ops.record import Op, ops, type_of
+from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample
 from weft.ops.values import DType, TensorLike
 
@@ -107,9 +107,7 @@ def _softmax_rule(name: str) -> Any:
         kind = x.dtype if dtype is None else as_dtype(dtype)
         if not kind.is_floating_point:
             last = "lastdim_" if place == max(x.ndim, 1) - 1 else ""
-            raise NotImplementedError(
-                f"\"{name}_{last}kernel_impl\" not implemented for '{kind.scalar_name}'"
-            )
+            raise unsupported(f"{name}_{last}kernel_impl", kind)
         return TensorType(x.shape, kind, x.device)
 
     return rule
@@ -134,10 +132,10 @@ def _log_softmax_backward_kernel(g: Array, out: Array, dim: int) -> Array:
     return result if result.dtype is g.dtype else result.astype(g.dtype)
 
 
-def floats_only(name: str, kind: dtype) -> None:
+def floats_only(name: str, kind: dtype, *also: dtype) -> None:
     """Refuses dtypes that have no gradients."""
-    if not kind.is_floating_point:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{kind.scalar_name}'")
+    if not kind.is_floating_point and kind not in also:
+        raise unsupported(name, kind)
 
 
 def _backward_rule(g: TensorType, out: TensorType, dim: int) -> TensorType:

@@ -18,6 +18,7 @@ from weft.core.dims import wrap_dim
 from weft.core.types import TensorType
 from weft.ops.batching import DYNAMIC_SHAPE
 from weft.ops.families import composite, index
+from weft.ops.record import unsupported
 from weft.ops.reduce import narrowed, only_place, values_op, wide
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
@@ -151,7 +152,7 @@ def topk(input: Any, k: int, dim: int, largest: bool, sorted: bool) -> Any:
 # -- distinct values ---------------------------------------------------------------------------------------
 def _unique_rule(x: TensorType, dim: int | None) -> None:
     if x.dtype.is_complex:
-        raise NotImplementedError(f"\"unique\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported("unique", x.dtype)
     if dim is not None:
         if not x.ndim:
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")

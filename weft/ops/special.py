@@ -38,7 +38,7 @@ from weft.ops.elementary import exp, log
 from weft.ops.facts import Rule
 from weft.ops.families import UNARY, composite, float_result, pointwise
 from weft.ops.kernels import elementwise
-from weft.ops.record import Op, ops, type_of
+from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample, binary_samples
 from weft.ops.values import BodyBuilder, Element, Operand, TensorLike
 
@@ -185,7 +185,7 @@ def mvlgamma(input: TensorLike, p: int) -> Any:
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     if type_of(input).dtype in COMPLEX:
-        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{type_of(input).dtype.scalar_name}'")
+        raise unsupported("arange_cpu", type_of(input).dtype)
     total = add(lgamma(input), p * (p - 1) * ln(pi) / 4)
     for step in range(1, p):
         total = add(total, lgamma(sub(input, step / 2)))

@@ -20,7 +20,7 @@ from weft.core.warn import warn
 from weft.ops.facts import Rule
 from weft.ops.families import composite, reduce
 from weft.ops.forward import total
-from weft.ops.record import Op, ops, type_of
+from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.reduce import (
     check_elements,
     count_of,
@@ -314,7 +314,7 @@ logsumexp = reduce(
 # -- median ------------------------------------------------------------------------------------------------
 def _refuse_median(where: str, x: TensorType) -> None:
     if x.dtype.is_complex or x.dtype is dtypes.bool_:
-        raise NotImplementedError(f"\"{where}\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported(where, x.dtype)
 
 
 def _median_all_rule(x: TensorType) -> TensorType:

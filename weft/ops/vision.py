@@ -19,7 +19,7 @@ from weft.ops.families import HIDDEN, composite, index
 from weft.ops.kernels import folding, padding, resize
 from weft.ops.kernels.resize import Scales
 from weft.ops.pooling import ADAPTIVE, fold_lead, lead_batch
-from weft.ops.record import Op, type_of
+from weft.ops.record import Op, type_of, unsupported
 from weft.ops.samples import Maker, Sample
 from weft.ops.values import Number, Sizes, Spread, TensorLike
 
@@ -226,9 +226,7 @@ def _resampler(name: str, mode: str, axes: int, antialias: bool = False) -> None
                 f"Non-empty {axes + 2}D data tensor expected but got a tensor with sizes {list(x.shape)}"
             )
         if not x.dtype.is_floating_point and x.dtype is not uint8:
-            raise NotImplementedError(
-                f"\"{name.strip('_')}_channels_last\" not implemented for '{x.dtype.scalar_name}'"
-            )
+            raise unsupported(f"{name.strip('_')}_channels_last", x.dtype)
         return TensorType((*x.shape[:2], *size), x.dtype, x.device)
 
     def samples(make: Maker) -> Iterator[Sample]:
@@ -438,7 +436,7 @@ def _unfold_rule(
             "least one."
         )
     if not x.dtype.is_floating_point and x.dtype is not bool_ and not x.dtype.is_complex:
-        raise NotImplementedError(f"\"im2col_out_cpu\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported("im2col_out_cpu", x.dtype)
     channels = x.shape[-3] * math.prod(block[0])
     return TensorType((*x.shape[: x.ndim - 3], channels, math.prod(counts)), x.dtype, x.device)
 
@@ -479,7 +477,7 @@ def _fold_rule(
     if height < 1 or width < 1:
         raise RuntimeError(f"calculated number of sliding blocks {height} * {width} must be positive")
     if not x.dtype.is_floating_point and x.dtype is not bool_ and not x.dtype.is_complex:
-        raise NotImplementedError(f"\"col2im_out_cpu\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported("col2im_out_cpu", x.dtype)
     return TensorType((*x.shape[: x.ndim - 2], x.shape[-2] // taps, *size), x.dtype, x.device)
 
 

@@ -19,7 +19,7 @@ from weft.ops.batching import spread_to
 from weft.ops.families import HIDDEN, composite, index
 from weft.ops.kernels import pooling as kernels
 from weft.ops.pooling import pool_gather, pool_scatter
-from weft.ops.record import Op, ops, type_of
+from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import no_grad
 from weft.ops.values import MaybeTensor, Sizes, Spread, TensorLike
@@ -70,9 +70,7 @@ def _unpool_rule(x: TensorType, indices: TensorType, size: Sizes, axes: int) -> 
                 f"non-batch dimensions, but got {list(x.shape)} with dimension {place} being empty."
             )
     if not x.dtype.is_floating_point:
-        raise NotImplementedError(
-            f"\"max_unpool{max(axes, 2)}d\" not implemented for '{x.dtype.scalar_name}'"
-        )
+        raise unsupported(f"max_unpool{max(axes, 2)}d", x.dtype)
     return TensorType((*x.shape[: x.ndim - axes], *size), x.dtype, x.device)
 
 
@@ -229,7 +227,7 @@ def _fractional_rule(
             raise RuntimeError(f"{name}(): pool {word} {tap} too large relative to input {word} {length}")
     if not x.dtype.is_floating_point:
         kernel = f"fractional_max_pool{axes}d_out_frame"
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported(kernel, x.dtype)
     shape = (*x.shape[: x.ndim - axes], *counts)
     return TensorType(shape, x.dtype, x.device), TensorType(shape, int64, x.device)
 

@@ -18,7 +18,7 @@ from weft.core.arrays import Array, namespace
 from weft.core.types import TensorType
 from weft.ops.counting import _edges
 from weft.ops.families import composite, index
-from weft.ops.record import ops, type_of
+from weft.ops.record import ops, type_of, unsupported
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import no_grad
@@ -151,7 +151,7 @@ def _count_rule(
     x: TensorType, edges: Sequence[TensorType], weight: TensorType | None, density: bool
 ) -> TensorType:
     if x.dtype not in (dtypes.float32, dtypes.float64):
-        raise NotImplementedError(f"\"histogramdd\" not implemented for '{x.dtype.scalar_name}'")
+        raise unsupported("histogramdd", x.dtype)
     return TensorType(tuple([edge.shape[0] - 1 for edge in edges]), x.dtype, x.device)
 
 
