@@ -7,7 +7,7 @@ interpolated by ops.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.core import dtypes
@@ -31,7 +31,7 @@ from weft.ops.reduce import (
     wide,
 )
 from weft.ops.return_types import result
-from weft.ops.samples import Maker, Sample
+from weft.ops.samples import Maker, Sample, Samples
 from weft.ops.sorting import order_of
 from weft.ops.values import Dims, DType, Operand, TensorLike
 
@@ -146,21 +146,97 @@ cummin = _running("cummin", "minimum")
 
 
 # -- the k-th and the commonest ------------------------------------------------------------------------------
-def _kth_rule(x: TensorType, k: int, dim: int, keepdim: bool) -> TensorType:
-    axis = wrap_dim(dim, x.ndim)
-    check_elements("kthvalue", x, dim)
+def _chosen(
+    name: str,
+    doc: str,
+    find: Callable[..., Array],
+    samples: Samples,
+    *,
+    node: str,
+    own: str = "",
+    lowering: str | None = None,
+    refused: tuple[dtype, ...] = (dtypes.bool_,),
+    word: str = "",
+    label: str = "",
+    check: Callable[..., None] | None = None,
+    all_node: str | None = None,
+) -> Op:
+    """The op that gives the elements which `find(x, axis, ...)` chooses along a dimension, and their indices,
+    or, where there is a node for all, the one chosen of all. Errors are in the words of `word` and `label`,
+    if not in those of the name.
+    """
+    returned, word = result(name, "values", "indices"), word or name
+
+    def kernel(x: Array, *given: Any) -> Array:
+        *own, dim, keepdim = given
+        axis = wrap_dim(dim, x.ndim)
+        if not x.ndim:
+            return only_place(x)
+        if not x.shape[axis]:
+            raise IndexError(f"the {word} of nothing")  # the type rule says it in full
+        shape = reduced_shape(x.shape, (axis,), keepdim)
+        found = find(x, axis, *own) if x.size else namespace(x).zeros(shape, LONG)
+        return found.reshape(shape).astype(LONG, copy=False)
+
+    def rule(x: TensorType, *given: Any) -> TensorType:
+        *own, dim, keepdim = given
+        axis = wrap_dim(dim, x.ndim)
+        check_elements(word, x, dim)
+        if check is not None:
+            check(x, axis, *own)
+        _refuse(label or f"{word}_cpu", x, *refused)
+        return TensorType(reduced_shape(x.shape, (axis,), keepdim) if x.ndim else (), dtypes.int64, x.device)
+
+    indices_of: Op = reduce(
+        f"_{name}_indices", kernel, rule, f"input: Tensor, {own}dim: Dim, keepdim: bool",
+        trusted=name == "median", refuses="nothing", **HIDDEN,
+    )  # fmt: skip
+    values_at = values_op(f"_{name}_values", node, lowering)
+    of_all = None if all_node is None else _chosen_of_all(name, word, find, indices_of, all_node)
+
+    def body(input: TensorLike, *given: Any) -> Any:
+        *own, dim, keepdim = given
+        if dim is None and of_all is not None:
+            return of_all(input)
+        indices = indices_of(input, *own, dim, keepdim)
+        return returned(values_at(input, indices, dim, keepdim), indices)
+
+    dims = "Dim = -1" if of_all is None else "MaybeDim = None"
+    return composite(
+        f"input: Tensor, {own}dim: {dims}, keepdim: bool = False", name, returns=returned, out="exact", doc=doc,
+        samples=samples, overloads=() if of_all is None else value_overloads(name),
+    )(body)  # fmt: skip
+
+
+def _chosen_of_all(name: str, word: str, find: Callable[..., Array], indices_of: Op, node: str) -> Op:
+    def kernel(x: Array) -> Array:
+        xp = namespace(x)
+        if not x.size:
+            return xp.asarray(xp.iinfo(x.dtype).min if x.dtype.kind in "iu" else xp.nan).astype(x.dtype)
+        flat = x.reshape(-1)
+        return flat[find(flat, 0)].reshape(())
+
+    def rule(x: TensorType) -> TensorType:
+        _refuse(f"{word}_cpu", x, dtypes.bool_)
+        return TensorType((), x.dtype, x.device)
+
+    def batch(_op: Op, size: int, args: tuple[Any, ...], places: tuple[Any, ...]) -> Any:
+        flat = ops.reshape(ops.movedim(args[0], places[0], 0), (size, -1))
+        return ops._values(flat, indices_of(flat, 1, False), 1, False), 0
+
+    return reduce(
+        f"_{name}_all", kernel, rule, "input: Tensor", node=node, batch=batch, refuses="nothing",
+        vjp=lambda g, out, x: shared_gradient(g, out, x, None, False), **HIDDEN,
+    )  # fmt: skip
+
+
+def _check_rank(x: TensorType, axis: int, k: int) -> None:
     if not 1 <= k <= (x.shape[axis] if x.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
-    _refuse("kthvalue_cpu", x, dtypes.bool_)
-    return TensorType(reduced_shape(x.shape, (axis,), keepdim) if x.ndim else (), dtypes.int64, x.device)
 
 
-def _kth_kernel(x: Array, k: int, dim: int, keepdim: bool) -> Array:
-    if not x.ndim:
-        return only_place(x)
-    xp, axis = namespace(x), wrap_dim(dim, x.ndim)
-    found = xp.take(wide(x).argpartition(k - 1, axis=axis), xp.asarray([k - 1]), axis=axis)
-    return found.reshape(reduced_shape(x.shape, (axis,), keepdim)).astype(LONG, copy=False)
+def _kth(x: Array, axis: int, k: int) -> Array:
+    return namespace(x).take(wide(x).argpartition(k - 1, axis=axis), namespace(x).asarray([k - 1]), axis=axis)
 
 
 def _kth_samples(make: Maker) -> Iterator[Sample]:
@@ -170,42 +246,15 @@ def _kth_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make.distinct(), 1)
 
 
-KTHVALUE = result("kthvalue", "values", "indices")
-_kth_indices = reduce(
-    "_kthvalue_indices",
-    _kth_kernel,
-    _kth_rule,
-    "input: Tensor, k: int, dim: Dim, keepdim: bool",
-    **HIDDEN,
-    refuses="nothing",
-)
-_kth_values = values_op("_kthvalue_values", "KthvalueBackward0", lowering=None)
+kthvalue = _chosen(
+    "kthvalue", "The k-th smallest element along a dimension, and its index.", _kth, _kth_samples,
+    own="k: int, ", node="KthvalueBackward0", check=_check_rank,
+)  # fmt: skip
 
 
-@composite(
-    "input: Tensor, k: int, dim: Dim = -1, keepdim: bool = False",
-    returns=KTHVALUE,
-    out="exact",
-    samples=_kth_samples,
-)
-def kthvalue(input: Any, k: int, dim: int, keepdim: bool) -> Any:
-    """The k-th smallest element along a dimension, and its index."""
-    indices = _kth_indices(input, k, dim, keepdim)
-    return KTHVALUE(_kth_values(input, indices, dim, keepdim), indices)
-
-
-def _mode_rule(x: TensorType, dim: int, keepdim: bool) -> TensorType:
-    axis = wrap_dim(dim, x.ndim)
-    check_elements("mode", x, dim)
-    _refuse("mode_cpu", x)
-    return TensorType(reduced_shape(x.shape, (axis,), keepdim) if x.ndim else (), dtypes.int64, x.device)
-
-
-def _mode_kernel(x: Array, dim: int, keepdim: bool) -> Array:
+def _commonest(x: Array, axis: int) -> Array:
     """The last index of the longest run of equal elements in sorted order."""
-    if not x.ndim:
-        return only_place(x)
-    xp, axis = namespace(x), wrap_dim(dim, x.ndim)
+    xp = namespace(x)
     rows = xp.moveaxis(wide(x), axis, -1)
     order = rows.argsort(axis=-1, kind="stable")
     ranked = xp.take_along_axis(rows, order, -1)
@@ -214,8 +263,7 @@ def _mode_kernel(x: Array, dim: int, keepdim: bool) -> Array:
     starts[..., 1:] = ranked[..., 1:] != ranked[..., :-1]
     length = places - xp.maximum.accumulate(xp.where(starts, places, 0), -1)
     best = xp.argmax(length, -1)[..., None]  # the first of the longest: the smallest value
-    found = xp.moveaxis(xp.take_along_axis(order, best, -1), -1, axis)
-    return found.reshape(reduced_shape(x.shape, (axis,), keepdim)).astype(LONG, copy=False)
+    return xp.moveaxis(xp.take_along_axis(order, best, -1), -1, axis)
 
 
 def _mode_samples(make: Maker) -> Iterator[Sample]:
@@ -227,25 +275,10 @@ def _mode_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(0, 3), 1)
 
 
-MODE = result("mode", "values", "indices")
-_mode_indices = reduce(
-    "_mode_indices",
-    _mode_kernel,
-    _mode_rule,
-    "input: Tensor, dim: Dim, keepdim: bool",
-    **HIDDEN,
-    refuses="nothing",
-)
-_mode_values = values_op("_mode_values", "ModeBackward0", lowering=None)
-
-
-@composite(
-    "input: Tensor, dim: Dim = -1, keepdim: bool = False", returns=MODE, out="exact", samples=_mode_samples
-)
-def mode(input: Any, dim: int, keepdim: bool) -> Any:
-    """The most frequent value along a dimension (the smallest of several), and its index."""
-    indices = _mode_indices(input, dim, keepdim)
-    return MODE(_mode_values(input, indices, dim, keepdim), indices)
+mode = _chosen(
+    "mode", "The most frequent value along a dimension (the smallest of several), and its index.", _commonest,
+    _mode_samples, node="ModeBackward0", refused=(),
+)  # fmt: skip
 
 
 @composite(
@@ -256,57 +289,43 @@ def msort(input: TensorLike) -> Any:
     return ops.sort(input, 0)[0]
 
 
-# -- medians without NaN -------------------------------------------------------------------------------------
-def _numbers_median(x: Array, axis: int, keepdim: bool) -> Array:
+# -- medians -------------------------------------------------------------------------------------------------
+def _middle(x: Array, axis: int) -> Array:
+    """Where the lower median lies; the first NaN, where there is one."""
+    xp = namespace(x)
+    x = wide(x)
+    middle = (x.shape[axis] - 1) // 2
+    found = xp.take(x.argpartition(middle, axis=axis), xp.asarray([middle]), axis=axis)
+    if x.dtype.kind == "f":
+        missing = xp.isnan(x)
+        if missing.any():
+            firsts = xp.argmax(missing, axis=axis, keepdims=True)
+            found = xp.where(missing.any(axis=axis, keepdims=True), firsts, found)
+    return found
+
+
+def _median_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make.distinct(2, 3))
+    yield Sample(make.distinct(5), 0)
+    yield Sample(make.distinct(2, 4), 1)
+    yield Sample(make.distinct(4, 3, 2), 0, True)
+    yield Sample(make.distinct(4, 3).T, -1)
+    yield Sample(make.distinct(), 0)
+
+
+median = _chosen(
+    "median", "The median (the lower of two), and with dim its index.", _middle, _median_samples,
+    node="MedianBackward1", lowering="indexing", label="median_out", all_node="MedianBackward0",
+)  # fmt: skip
+
+
+def _middle_of_numbers(x: Array, axis: int) -> Array:
     """Where the lower median of what is not NaN lies; anywhere if there is nothing else."""
     xp = namespace(x)
     order = order_of(x, axis, False)
     missing = xp.isnan(wide(x)) if x.dtype.kind not in "iub" else xp.zeros(x.shape, bool)
     count = x.shape[axis] - missing.sum(axis=axis, keepdims=True)
-    found = xp.take_along_axis(order, xp.maximum((count - 1) // 2, 0), axis)
-    return found.reshape(reduced_shape(x.shape, (axis,), keepdim)).astype(LONG, copy=False)
-
-
-def _nanmedian_rule(x: TensorType, dim: int, keepdim: bool) -> TensorType:
-    axis = wrap_dim(dim, x.ndim)
-    check_elements("median", x, dim)
-    _refuse("median_out", x, dtypes.bool_)
-    return TensorType(reduced_shape(x.shape, (axis,), keepdim) if x.ndim else (), dtypes.int64, x.device)
-
-
-def _nanmedian_kernel(x: Array, dim: int, keepdim: bool) -> Array:
-    return _numbers_median(x, wrap_dim(dim, x.ndim), keepdim) if x.ndim else only_place(x)
-
-
-def _nanmedian_all_rule(x: TensorType) -> TensorType:
-    _refuse("median_cpu", x, dtypes.bool_)
-    return TensorType((), x.dtype, x.device)
-
-
-def _nanmedian_all_kernel(x: Array) -> Array:
-    xp = namespace(x)
-    if not x.size:
-        return xp.asarray(xp.iinfo(x.dtype).min if x.dtype.kind in "iu" else xp.nan).astype(x.dtype)
-    flat = x.reshape(-1)
-    return flat[_numbers_median(flat, 0, True)].reshape(())
-
-
-NANMEDIAN = result("nanmedian", "values", "indices")
-_nanmedian_indices: Op = reduce(
-    "_nanmedian_indices", _nanmedian_kernel, _nanmedian_rule, "input: Tensor, dim: Dim, keepdim: bool",
-    **HIDDEN,
-    refuses="nothing",
-)  # fmt: skip
-_nanmedian_values = values_op("_nanmedian_values", "NanmedianBackward1", lowering=None)
-_nanmedian_all = reduce(
-    "_nanmedian_all", _nanmedian_all_kernel, _nanmedian_all_rule, "input: Tensor",
-    node="NanmedianBackward0", vjp=lambda g, out, x: shared_gradient(g, out, x, None, False),
-    batch=lambda op, size, args, places: (
-        ops._values(flat := ops.reshape(ops.movedim(args[0], places[0], 0), (size, -1)),
-                    _nanmedian_indices(flat, 1, False), 1, False), 0,
-    ), **HIDDEN,
-    refuses="nothing",
-)  # fmt: skip
+    return xp.take_along_axis(order, xp.maximum((count - 1) // 2, 0), axis)
 
 
 def _nanmedian_samples(make: Maker) -> Iterator[Sample]:
@@ -316,22 +335,12 @@ def _nanmedian_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make.distinct(), 0)
 
 
-@composite(
-    "input: Tensor, dim: MaybeDim = None, keepdim: bool = False",
-    returns=NANMEDIAN,
-    out="exact",
-    samples=_nanmedian_samples,
-    overloads=value_overloads("nanmedian"),
-)
-def nanmedian(input: Any, dim: Any, keepdim: bool) -> Any:
-    """The median of the elements that are not NaN, and with dim its index."""
-    if dim is None:
-        return _nanmedian_all(input)
-    indices = _nanmedian_indices(input, dim, keepdim)
-    return NANMEDIAN(_nanmedian_values(input, indices, dim, keepdim), indices)
+nanmedian = _chosen(
+    "nanmedian", "The median of the elements that are not NaN, and with dim its index.", _middle_of_numbers,
+    _nanmedian_samples, node="NanmedianBackward1", word="median", label="median_out", all_node="NanmedianBackward0",
+)  # fmt: skip
 
 
-# -- sums and counts without NaN -----------------------------------------------------------------------------
 def _without_nan(input: TensorLike) -> Any:
     kind = type_of(input).dtype
     if kind.is_complex:

@@ -1,4 +1,4 @@
-"""Statistics: variance and its root, norms, log-sum-exp, median.
+"""Statistics: variance and its root, norms, log-sum-exp.
 
 Takes arrays and dimensions (None or an empty tuple: all of them), gives folded arrays. Variances go in two
 passes, the mean first, so that a large mean costs no accuracy. `std` and its kin are bodies that sort out
@@ -13,31 +13,23 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
-from weft.core.dims import wrap_dim
 from weft.core.dtypes import dtype, dtype_of, float32, float64
 from weft.core.types import TensorType
 from weft.core.warn import warn
 from weft.ops.facts import Rule
 from weft.ops.families import composite, reduce
 from weft.ops.forward import total
-from weft.ops.record import Op, ops, type_of, unsupported
+from weft.ops.record import Op, ops, type_of
 from weft.ops.reduce import (
-    check_elements,
     count_of,
     dims_of,
     fold_sum,
     folds,
     mean_gradient,
     narrowed,
-    only_place,
     reduced_shape,
     restore,
-    shared_gradient,
-    value_overloads,
-    values_op,
-    wide,
 )
-from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 from weft.ops.values import Dims, DType, TensorLike
 
@@ -309,102 +301,6 @@ logsumexp = reduce(
     samples=lambda make: (s for s in folds(make) if len(s.args) > 1),
     refuses="nothing", lowering="extremes",
 )  # fmt: skip
-
-
-# -- median ------------------------------------------------------------------------------------------------
-def _refuse_median(where: str, x: TensorType) -> None:
-    if x.dtype.is_complex or x.dtype is dtypes.bool_:
-        raise unsupported(where, x.dtype)
-
-
-def _median_all_rule(x: TensorType) -> TensorType:
-    _refuse_median("median_cpu", x)
-    return TensorType((), x.dtype, x.device)
-
-
-def _median_all_kernel(x: Array) -> Array:
-    xp = namespace(x)
-    if not x.size:
-        empty = xp.iinfo(x.dtype).min if x.dtype.kind in "iu" else xp.nan
-        return xp.asarray(empty).astype(x.dtype)
-    flat = x.reshape(-1)
-    return flat[_middle(flat, 0, False)].reshape(())
-
-
-def _middle(x: Array, axis: int, keepdim: bool) -> Array:
-    """Where the lower median lies; the first NaN, where there is one."""
-    xp = namespace(x)
-    x = wide(x)
-    middle = (x.shape[axis] - 1) // 2
-    found = xp.take(x.argpartition(middle, axis=axis), xp.asarray([middle]), axis=axis)
-    if x.dtype.kind == "f":
-        missing = xp.isnan(x)
-        if missing.any():
-            firsts = xp.argmax(missing, axis=axis, keepdims=True)
-            found = xp.where(missing.any(axis=axis, keepdims=True), firsts, found)
-    return found if keepdim else found.reshape(reduced_shape(x.shape, (axis,), False))
-
-
-def _median_indices_rule(x: TensorType, dim: int, keepdim: bool) -> TensorType:
-    axis = wrap_dim(dim, x.ndim)
-    check_elements("median", x, dim)
-    _refuse_median("median_out", x)
-    shape = reduced_shape(x.shape, (axis,), keepdim) if x.ndim else ()
-    return TensorType(shape, dtypes.int64, x.device)
-
-
-def _median_indices_kernel(x: Array, dim: int, keepdim: bool) -> Array:
-    xp = namespace(x)
-    axis = wrap_dim(dim, x.ndim)
-    if x.ndim and not x.shape[axis]:
-        raise IndexError("the median of nothing")  # the type rule says it in full
-    if not x.ndim:
-        return only_place(x)
-    if not x.size:
-        return xp.zeros(reduced_shape(x.shape, (axis,), keepdim), dtypes.int64.numpy)
-    return _middle(x, axis, keepdim).astype(dtypes.int64.numpy, copy=False)
-
-
-_median_all = reduce(
-    "_median_all", _median_all_kernel, _median_all_rule, "input: Tensor", node="MedianBackward0",
-    method=False, function=False, out=False, vjp=lambda g, out, x: shared_gradient(g, out, x, None, False),
-    batch=lambda op, size, args, places: (
-        ops._values(flat := ops.reshape(ops.movedim(args[0], places[0], 0), (size, -1)),
-                    _median_indices(flat, 1, False), 1, False), 0,
-    ),
-    refuses="nothing",
-)  # fmt: skip
-_median_indices: Op = reduce(
-    "_median_indices", _median_indices_kernel, _median_indices_rule, "input: Tensor, dim: Dim, keepdim: bool",
-    method=False, function=False, out=False, trusted=True,
-    refuses="nothing",
-)  # fmt: skip
-_median_values = values_op("_median_values", "MedianBackward1")
-MEDIAN = result("median", "values", "indices")
-
-
-def _median_samples(make: Maker) -> Iterator[Sample]:
-    yield Sample(make.distinct(2, 3))
-    yield Sample(make.distinct(5), 0)
-    yield Sample(make.distinct(2, 4), 1)
-    yield Sample(make.distinct(4, 3, 2), 0, True)
-    yield Sample(make.distinct(4, 3).T, -1)
-    yield Sample(make.distinct(), 0)
-
-
-@composite(
-    "input: Tensor, dim: MaybeDim = None, keepdim: bool = False",
-    returns=MEDIAN,
-    out="exact",
-    samples=_median_samples,
-    overloads=value_overloads("median"),
-)
-def median(input: Any, dim: Any, keepdim: bool) -> Any:
-    """The median (the lower of two), and with dim its index."""
-    if dim is None:
-        return _median_all(input)
-    indices = _median_indices(input, dim, keepdim)
-    return MEDIAN(_median_values(input, indices, dim, keepdim), indices)
 
 
 # -- norms -------------------------------------------------------------------------------------------------
