@@ -203,8 +203,8 @@ def _chosen(
 
     dims = "Dim = -1" if of_all is None else "MaybeDim = None"
     return composite(
-        f"input: Tensor, {own}dim: {dims}, keepdim: bool = False", name, returns=returned, out="exact", doc=doc,
-        samples=samples, overloads=() if of_all is None else value_overloads(name),
+        f"input: Tensor, {own}dim: {dims}, keepdim: bool = False", name, returns=returned, out="exact",
+        doc=doc, samples=samples, overloads=() if of_all is None else value_overloads(name),
     )(body)  # fmt: skip
 
 
@@ -337,7 +337,8 @@ def _nanmedian_samples(make: Maker) -> Iterator[Sample]:
 
 nanmedian = _chosen(
     "nanmedian", "The median of the elements that are not NaN, and with dim its index.", _middle_of_numbers,
-    _nanmedian_samples, node="NanmedianBackward1", word="median", label="median_out", all_node="NanmedianBackward0",
+    _nanmedian_samples, node="NanmedianBackward1", word="median", label="median_out",
+    all_node="NanmedianBackward0",
 )  # fmt: skip
 
 
