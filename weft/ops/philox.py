@@ -55,7 +55,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -75,7 +75,7 @@ _NO_WORDS: Final = np.zeros(4, np.uint64)
 _float32: Final = np.dtype(np.float32)
 _float64: Final = np.dtype(np.float64)
 _DIGITS: Final = {kind.numpy: kind.digits for kind in ALL if kind.digits}
-_REAL: Final = {np.dtype(np.complex64): _float32, np.dtype(np.complex128): _float64}
+_REAL: Final[dict[Any, np.dtype[Any]]] = {np.dtype(np.complex64): _float32, np.dtype(np.complex128): _float64}
 
 
 # -- blocks of words -------------------------------------------------------------------------------
@@ -185,19 +185,38 @@ def blocks(draw: str, count: int, dtype: Any = None) -> int:
     return -(-count * bits // 256)
 
 
-Transform = Callable[[Array], Array]  # words -> the values of all their lanes
+Transform = Callable[[Array], Array]  # lanes -> their values
 
 
-def _fill(
-    transform: Transform,
-    key: int,
-    offset: int,
-    shape: Sequence[int],
-    dtype: np.dtype[Any],
-    bits: int,
-    xp: ArrayModule,
-) -> Array:
+class Drawn(NamedTuple):
+    """Which elements a draw gives: of this shape and dtype, from the blocks of a stream from `offset` on."""
+
+    key: int
+    offset: int
+    shape: Sequence[int]
+    dtype: np.dtype[Any]
+    xp: ArrayModule
+
+
+FORMULAS: Final[dict[str, Callable[..., Array]]] = {}
+"""What makes the values of each draw: of a `Drawn` and the parameters."""
+
+
+def _draw(values: Callable[..., Array]) -> Callable[..., Array]:
+    """Decorator: a draw of the formula below."""
+    FORMULAS[values.__name__] = values
+
+    @functools.wraps(values)
+    def draw(key: int, offset: int, shape: Sequence[int], dtype: Any, *given: Any, **named: Any) -> Array:
+        xp = named.pop("xp", NUMPY)
+        return values(Drawn(key, offset, shape, np.dtype(dtype), xp), *given, **named)
+
+    return draw
+
+
+def _fill(to: Drawn, transform: Transform, bits: int) -> Array:
     """An array of this shape, made chunk by chunk; the assignment rounds to the dtype."""
+    key, offset, shape, dtype, xp = to
     count = math.prod(shape)
     lanes = 256 // bits
     out = xp.empty(count, dtype=dtype)
@@ -205,7 +224,7 @@ def _fill(
     for start in range(0, count, step or 1):
         stop = min(start + step, count)
         raw = words(key, offset + start // lanes, -(-(stop - start) // lanes), xp)
-        out[start:stop] = transform(raw)[: stop - start]
+        out[start:stop] = transform(raw if bits == 64 else raw.view(np.uint32))[: stop - start]
     return out.reshape(shape)
 
 
@@ -284,12 +303,8 @@ def constants(bits: int) -> Precision:
     return _precision(bits, np)
 
 
-def _precision_of(dtype: np.dtype[Any], xp: ArrayModule) -> Precision:
-    return _precision(64 if dtype == _float64 else 32, xp)
-
-
-def _lanes(raw: Array, precision: Precision) -> Array:
-    return raw if precision.bits == 64 else raw.view(precision.unsigned)
+def _precision_of(to: Drawn) -> Precision:
+    return _precision(64 if to.dtype == _float64 else 32, to.xp)
 
 
 def _horner(x: Array, coefficients: Sequence[Array]) -> Array:
@@ -379,130 +394,76 @@ def _standard_normal(lanes: Array, precision: Precision, xp: ArrayModule) -> Arr
 # -- continuous draws ------------------------------------------------------------------------------
 
 
-def _floating(
-    numbers: Callable[[Array, Precision], Array],
-    key: int,
-    offset: int,
-    shape: Sequence[int],
-    dtype: np.dtype[Any],
-    xp: ArrayModule,
-) -> Array:
+def _floating(to: Drawn, numbers: Callable[[Array, Precision], Array]) -> Array:
     """Fill from lanes of the precision that the dtype is drawn with; overflow to infinity warns no one."""
-    precision = _precision_of(dtype, xp)
+    precision = _precision_of(to)
     with np.errstate(all="ignore"):
-        return _fill(
-            lambda raw: numbers(_lanes(raw, precision), precision),
-            key,
-            offset,
-            shape,
-            dtype,
-            precision.bits,
-            xp,
-        )
+        return _fill(to, lambda lanes: numbers(lanes, precision), precision.bits)
 
 
-def _pairs(
-    draw: Callable[..., Array], key: int, offset: int, shape: Sequence[int], dtype: np.dtype[Any], *rest: Any
-) -> Array:
+def _pairs(draw: str, to: Drawn, *parameters: Any) -> Array:
     """Complex numbers whose parts are two real draws."""
-    return draw(key, offset, (*shape, 2), _REAL[dtype], *rest).view(dtype).reshape(shape)
+    parts = FORMULAS[draw](to._replace(shape=(*to.shape, 2), dtype=_REAL[to.dtype]), *parameters)
+    return parts.view(to.dtype).reshape(to.shape)
 
 
-def uniform(
-    key: int,
-    offset: int,
-    shape: Sequence[int],
-    dtype: np.dtype[Any] | type[np.generic],
-    low: float = 0.0,
-    high: float = 1.0,
-    xp: ArrayModule = NUMPY,
-) -> Array:
+@_draw
+def uniform(to: Drawn, low: float = 0.0, high: float = 1.0) -> Array:
     """Uniform in [low, high), from as many bits as the dtype has digits."""
-    dtype = np.dtype(dtype)
-    if dtype in _REAL:
-        return _pairs(uniform, key, offset, shape, dtype, low, high, xp)
-    digits = _DIGITS[dtype]
-    precision = _precision_of(dtype, xp)
+    if to.dtype in _REAL:
+        return _pairs("uniform", to, low, high)
+    digits, precision = _DIGITS[to.dtype], _precision_of(to)
     if low == 0 and high == 1:
-        return _fill(
-            lambda raw: _unit(_lanes(raw, precision), digits, precision),
-            key,
-            offset,
-            shape,
-            dtype,
-            precision.bits,
-            xp,
-        )
+        return _fill(to, lambda lanes: _unit(lanes, digits, precision), precision.bits)
     kind = precision.floating.type
     with np.errstate(all="ignore"):
         start, end = kind(low), kind(high)
         # Rounding may reach `high`, which is not in the range: stop at the dtype's last number before it.
-        last = kind(np.nextafter(dtype.type(high), dtype.type(low)))
+        last = kind(np.nextafter(to.dtype.type(high), to.dtype.type(low)))
 
     def numbers(lanes: Array, precision: Precision) -> Array:
         result = _unit(lanes, digits, precision)
         result *= end - start
         result += start
-        return xp.minimum(result, last, out=result)
+        return to.xp.minimum(result, last, out=result)
 
-    return _floating(numbers, key, offset, shape, dtype, xp)
+    return _floating(to, numbers)
 
 
-def normal(
-    key: int,
-    offset: int,
-    shape: Sequence[int],
-    dtype: np.dtype[Any],
-    mean: complex = 0.0,
-    std: float = 1.0,
-    xp: ArrayModule = NUMPY,
-) -> Array:
+@_draw
+def normal(to: Drawn, mean: complex = 0.0, std: float = 1.0) -> Array:
     """Normal; of a complex number each part has half the variance."""
-    dtype = np.dtype(dtype)
-    if dtype in _REAL:
-        result = _pairs(normal, key, offset, shape, dtype, 0.0, std * math.sqrt(0.5), xp)
+    if to.dtype in _REAL:
+        result = _pairs("normal", to, 0.0, std * math.sqrt(0.5))
         result += mean
         return result
 
     def numbers(lanes: Array, precision: Precision) -> Array:
-        result = _standard_normal(lanes, precision, xp)
+        result = _standard_normal(lanes, precision, to.xp)
         if std != 1:
             result *= float(std)
         if mean != 0:
             result += float(mean)  # type: ignore[arg-type]  # complex only above
         return result
 
-    return _floating(numbers, key, offset, shape, dtype, xp)
+    return _floating(to, numbers)
 
 
-def log_normal(
-    key: int,
-    offset: int,
-    shape: Sequence[int],
-    dtype: np.dtype[Any],
-    mean: float = 1.0,
-    std: float = 2.0,
-    xp: ArrayModule = NUMPY,
-) -> Array:
+@_draw
+def log_normal(to: Drawn, mean: float = 1.0, std: float = 2.0) -> Array:
     """The exponential of a normal number."""
 
     def numbers(lanes: Array, precision: Precision) -> Array:
-        result = _standard_normal(lanes, precision, xp)
+        result = _standard_normal(lanes, precision, to.xp)
         result *= float(std)
         result += float(mean)
-        return xp.exp(result, out=result)
+        return to.xp.exp(result, out=result)
 
-    return _floating(numbers, key, offset, shape, np.dtype(dtype), xp)
+    return _floating(to, numbers)
 
 
-def exponential(
-    key: int,
-    offset: int,
-    shape: Sequence[int],
-    dtype: np.dtype[Any] | type[np.generic],
-    rate: float = 1.0,
-    xp: ArrayModule = NUMPY,
-) -> Array:
+@_draw
+def exponential(to: Drawn, rate: float = 1.0) -> Array:
     """Exponential with this rate (PyTorch's lambd); never zero before it is rounded to a half type."""
 
     def numbers(lanes: Array, precision: Precision) -> Array:
@@ -510,18 +471,11 @@ def exponential(
         result /= -float(rate)
         return result
 
-    return _floating(numbers, key, offset, shape, np.dtype(dtype), xp)
+    return _floating(to, numbers)
 
 
-def cauchy(
-    key: int,
-    offset: int,
-    shape: Sequence[int],
-    dtype: np.dtype[Any],
-    median: float = 0.0,
-    sigma: float = 1.0,
-    xp: ArrayModule = NUMPY,
-) -> Array:
+@_draw
+def cauchy(to: Drawn, median: float = 0.0, sigma: float = 1.0) -> Array:
     """Cauchy: minus the cotangent of an angle in the upper half of the circle, where the sine is positive."""
 
     def numbers(lanes: Array, precision: Precision) -> Array:
@@ -531,7 +485,7 @@ def cauchy(
         result += float(median)
         return result
 
-    return _floating(numbers, key, offset, shape, np.dtype(dtype), xp)
+    return _floating(to, numbers)
 
 
 # -- discrete draws --------------------------------------------------------------------------------
@@ -553,76 +507,62 @@ def most_trials(dtype: np.dtype[Any]) -> float:
     return min(most, math.nextafter(2.0**63, 0)) if dtype.kind in "iu" else most
 
 
-def geometric(
-    key: int, offset: int, shape: Sequence[int], dtype: np.dtype[Any], p: float, xp: ArrayModule = NUMPY
-) -> Array:
+@_draw
+def geometric(to: Drawn, p: float) -> Array:
     """How many trials of probability p until the first success: 1 up to the most that the dtype holds."""
-    dtype = np.dtype(dtype)
-    most = most_trials(dtype)
+    most = most_trials(to.dtype)
     scale = math.log1p(-p)
-    precision = _precision(64, xp)
+    precision = _precision(64, to.xp)
 
     def numbers(raw: Array) -> Array:
         result = _log(_open(raw, precision), precision)
         result /= scale
-        xp.ceil(result, out=result)
-        return xp.clip(result, 1, most, out=result)
+        to.xp.ceil(result, out=result)
+        return to.xp.clip(result, 1, most, out=result)
 
     with np.errstate(all="ignore"):
-        return _fill(numbers, key, offset, shape, dtype, 64, xp)
+        return _fill(to, numbers, 64)
 
 
-def integers(
-    key: int,
-    offset: int,
-    shape: Sequence[int],
-    dtype: np.dtype[Any],
-    low: int,
-    high: int,
-    xp: ArrayModule = NUMPY,
-) -> Array:
+@_draw
+def integers(to: Drawn, low: int, high: int) -> Array:
     """Integers in [low, high), where high - low is at most 2**64 and the dtype can hold them."""
-    dtype = np.dtype(dtype)
     span = high - low
-    view = np.uint64 if dtype == np.uint64 else np.int64
+    view = np.uint64 if to.dtype == np.uint64 else np.int64
 
     def numbers(raw: Array) -> Array:
         result = raw if span == _WORD else multiply_high(raw, span)
         result += low % _WORD
         return result.view(view)
 
-    return _fill(numbers, key, offset, shape, dtype, 64, xp)
+    return _fill(to, numbers, 64)
 
 
-def full_range(
-    key: int, offset: int, shape: Sequence[int], dtype: np.dtype[Any], xp: ArrayModule = NUMPY
-) -> Array:
+@_draw
+def full_range(to: Drawn) -> Array:
     """What `random_()` without bounds gives: integers up to 2**digits of a floating dtype, else up to max."""
-    dtype = np.dtype(dtype)
-    if dtype.kind == "b":
+    if to.dtype.kind == "b":
         last = 1
-    elif dtype in _DIGITS:
-        last = 2 ** _DIGITS[dtype]
+    elif to.dtype in _DIGITS:
+        last = 2 ** _DIGITS[to.dtype]
     else:
-        last = _largest(dtype)
-    return integers(key, offset, shape, dtype, 0, last + 1, xp)
+        last = _largest(to.dtype)
+    return FORMULAS["integers"](to, 0, last + 1)
 
 
-def bernoulli(
-    key: int, offset: int, shape: Sequence[int], dtype: np.dtype[Any], p: Any = 0.5, xp: ArrayModule = NUMPY
-) -> Array:
+@_draw
+def bernoulli(to: Drawn, p: Any = 0.5) -> Array:
     """One with probability p, otherwise zero; p is a number, or an array of exactly this shape."""
-    dtype = np.dtype(dtype)
     if not isinstance(p, (int, float)):
-        count = math.prod(shape)
-        lanes = words(key, offset, blocks("bernoulli", count), xp).view(np.uint32)[:count]
+        count = math.prod(to.shape)
+        lanes = words(to.key, to.offset, blocks("bernoulli", count), to.xp).view(np.uint32)[:count]
         bounds: Array = p.astype(np.float64)
         bounds *= 2.0**32
-        return (lanes.reshape(shape) < bounds).astype(dtype)
+        return (lanes.reshape(to.shape) < bounds).astype(to.dtype)
     threshold = math.ceil(p * 2**32)
     if threshold == 2**32:  # which is no uint32
-        return xp.ones(shape, dtype=dtype)
-    return _fill(lambda raw: raw.view(np.uint32) < threshold, key, offset, shape, dtype, 32, xp)
+        return to.xp.ones(to.shape, dtype=to.dtype)
+    return _fill(to, lambda lanes: lanes < threshold, 32)
 
 
 def permutation(

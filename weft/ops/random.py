@@ -27,8 +27,10 @@ from weft.core.symbolic import Symbolic
 from weft.core.types import TensorType, layout, preserve_format
 from weft.core.warn import warn
 from weft.ops.create import LIKE, OPTIONS
+from weft.ops.facts import Rule
 from weft.ops.families import create, random, sampler
 from weft.ops.options import check_layout, checked_size, chosen, fits
+from weft.ops.philox import FORMULAS, Drawn
 from weft.ops.record import Op, broadcast_shapes, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample
 from weft.ops.values import DeviceLike, DType, Number, Operand, Sizes, TensorLike
@@ -51,11 +53,12 @@ NODES: Final = {
 def _sized(draw: str) -> Op:
     """`philox_<draw>`: draws in a shape."""
 
+    formula = FORMULAS[draw]
+
     def kernel(size: Sizes, key: int, offset: int, *rest: Any) -> Array:
         *parameters, kind, device, _grad = rest
         xp = device_at(device).xp
-        drawn: Array = getattr(philox, draw)(key, offset, tuple(size), kind.numpy, *parameters, xp=xp)
-        return drawn
+        return formula(Drawn(key, offset, tuple(size), kind.numpy, xp), *parameters)
 
     def rule(size: Sizes, _key: int, _offset: int, *rest: Any) -> TensorType:
         return TensorType(size, rest[-3], creation_device(rest[-2]))
@@ -81,9 +84,10 @@ def _sized(draw: str) -> Op:
 def _over(draw: str) -> Op:
     """`philox_<draw>_like`: draws in the place of a tensor's elements, to which no gradient flows."""
 
+    formula = FORMULAS[draw]
+
     def kernel(x: Array, key: int, offset: int, *parameters: Any) -> Array:
-        drawn: Array = getattr(philox, draw)(key, offset, x.shape, x.dtype, *parameters, xp=namespace(x))
-        return drawn
+        return formula(Drawn(key, offset, x.shape, x.dtype, namespace(x)), *parameters)
 
     words = [p for p in ("input: Tensor, key: int, offset: int", PARAMETERS[draw]) if p]
     return random(
@@ -124,7 +128,7 @@ def _bernoulli_by(p: Array, key: int, offset: int, kind: dtype, size: Sizes) -> 
     xp = namespace(p)
     if not bool(((p >= 0) & (p <= 1)).all()):
         raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
-    return philox.bernoulli(key, offset, tuple(size), kind.numpy, xp.broadcast_to(p, tuple(size)), xp)
+    return philox.bernoulli(key, offset, tuple(size), kind.numpy, xp.broadcast_to(p, tuple(size)), xp=xp)
 
 
 philox_bernoulli_by = random(
@@ -334,42 +338,24 @@ def _whole(value: Any, name: str, label: str) -> int:
 DRAWN: Final = f"generator: Generator = None, {OPTIONS}"
 
 
-@sampler(
-    f"*size: Shape, {DRAWN}",
-    method=False,
-    out=True,
-    samples=lambda make: iter([Sample((2, 3))]),
-    refuses="nothing",
-    lowering="random",
-)
-def rand(
-    size: Sizes, generator: Generator | None, dtype: DType, layout: layout | None, device: DeviceLike,
-    pin_memory: bool, requires_grad: bool,
-) -> Any:  # fmt: skip
-    """Uniform numbers in [0, 1)."""
-    check_layout(layout)
-    kind = chosen(dtype, None, "rand")
-    check_uniform(kind)
-    return _created("rand", "uniform", size, (0.0, 1.0), kind, generator, device, requires_grad)
+def _standard(name: str, doc: str, draw: str, check: Callable[..., None]) -> Op:
+    def body(
+        size: Sizes, generator: Generator | None, dtype: DType, layout: layout | None, device: DeviceLike,
+        _pin: bool, requires_grad: bool,
+    ) -> Any:  # fmt: skip
+        check_layout(layout)
+        kind = chosen(dtype, None, name)
+        check(kind)
+        return _created(name, draw, size, (0.0, 1.0), kind, generator, device, requires_grad)
+
+    return sampler(
+        f"*size: Shape, {DRAWN}", name, method=False, out=True, doc=doc, refuses="nothing", lowering="random",
+        samples=lambda make: iter([Sample((2, 3))]),
+    )(body)  # fmt: skip
 
 
-@sampler(
-    f"*size: Shape, {DRAWN}",
-    method=False,
-    out=True,
-    samples=lambda make: iter([Sample((2, 3))]),
-    refuses="nothing",
-    lowering="random",
-)
-def randn(
-    size: Sizes, generator: Generator | None, dtype: DType, layout: layout | None, device: DeviceLike,
-    pin_memory: bool, requires_grad: bool,
-) -> Any:  # fmt: skip
-    """Normal numbers of mean 0 and variance 1."""
-    check_layout(layout)
-    kind = chosen(dtype, None, "randn")
-    check_normal(kind)
-    return _created("randn", "normal", size, (0.0, 1.0), kind, generator, device, requires_grad)
+rand = _standard("rand", "Uniform numbers in [0, 1).", "uniform", check_uniform)
+randn = _standard("randn", "Normal numbers of mean 0 and variance 1.", "normal", check_normal)
 
 
 @sampler(
@@ -443,30 +429,22 @@ def _like_samples(*rest: Any) -> Callable[[Maker], Iterator[Sample]]:
 LIKE_DRAWN: Final = f"generator: Generator = None, {LIKE}"
 
 
-@sampler(
-    f"input: Tensor, *, {LIKE_DRAWN}",
-    method=False,
-    samples=_like_samples(),
-    refuses="nothing",
-    lowering="random",
-    reads_elements=False,
-)
-def rand_like(x: TensorLike, generator: Generator | None, *options: Any) -> Any:
-    """Uniform numbers in [0, 1) in the shape of another tensor."""
-    return _like("rand_like", "uniform", x, (0.0, 1.0), generator, options, check_uniform)
+def _standard_like(name: str, doc: str, draw: str, check: Callable[..., None]) -> Op:
+    def body(x: TensorLike, generator: Generator | None, *options: Any) -> Any:
+        return _like(name, draw, x, (0.0, 1.0), generator, options, check)
+
+    return sampler(
+        f"input: Tensor, *, {LIKE_DRAWN}", name, method=False, samples=_like_samples(), doc=doc,
+        refuses="nothing", lowering="random", reads_elements=False,
+    )(body)  # fmt: skip
 
 
-@sampler(
-    f"input: Tensor, *, {LIKE_DRAWN}",
-    method=False,
-    samples=_like_samples(),
-    refuses="nothing",
-    lowering="random",
-    reads_elements=False,
+rand_like = _standard_like(
+    "rand_like", "Uniform numbers in [0, 1) in the shape of another tensor.", "uniform", check_uniform
 )
-def randn_like(x: TensorLike, generator: Generator | None, *options: Any) -> Any:
-    """Normal numbers in the shape of another tensor."""
-    return _like("randn_like", "normal", x, (0.0, 1.0), generator, options, check_normal)
+randn_like = _standard_like(
+    "randn_like", "Normal numbers in the shape of another tensor.", "normal", check_normal
+)
 
 
 @sampler(
@@ -606,45 +584,28 @@ def _tensor_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(0), grad=False)
 
 
-IN_PLACE: Final[dict[str, Any]] = {
-    "method": False,
-    "function": False,
-    "inplace": True,
-    "samples": _tensor_samples,
-}
+def _filler(signature: str, name: str | None = None, **facts: Any) -> Callable[[Rule], Op]:
+    """Decorator: as `sampler`, for what fills a tensor with draws, in its in-place form alone."""
+    told: dict[str, Any] = {"samples": _tensor_samples, "refuses": "nothing", "lowering": "random"} | facts
+    signature = f"input: Tensor, {signature}, *, generator: Generator = None"
+    return sampler(signature, name, method=False, function=False, inplace=True, **told)
 
 
-@sampler(
-    "input: Tensor, from_: float = 0, to: float = 1, *, generator: Generator = None",
-    **IN_PLACE,
-    refuses="nothing",
-    lowering="random",
-)
+@_filler("from_: float = 0, to: float = 1")
 def uniform(x: TensorLike, from_: float, to: float, generator: Generator | None) -> Any:
     """Uniform numbers in [from, to)."""
     check_uniform(type_of(x).dtype, from_, to)
     return _written("uniform_", "uniform", x, _floats(from_, to), generator)
 
 
-@sampler(
-    "input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator = None",
-    aliases=("normal",),
-    **IN_PLACE,
-    refuses="nothing",
-    lowering="random",
-)
+@_filler("mean: float = 0, std: float = 1", aliases=("normal",))
 def _normal(x: TensorLike, mean: float, std: float, generator: Generator | None) -> Any:
     """Normal numbers."""
     check_normal(type_of(x).dtype, std)
     return _written("normal_", "normal", x, _floats(mean, std), generator)
 
 
-@sampler(
-    "input: Tensor, p: Operand = 0.5, *, generator: Generator = None",
-    aliases=("bernoulli",),
-    **IN_PLACE,
-    lowering="random",
-)
+@_filler("p: Operand = 0.5", aliases=("bernoulli",), refuses=None)
 def _bernoulli(x: TensorLike, p: TensorLike | float, generator: Generator | None) -> Any:
     """Ones with probability p (a number, or a tensor that broadcasts), else zeros."""
     like = type_of(x)
@@ -677,12 +638,7 @@ def _check_expands(shape: tuple[int, ...], target: tuple[int, ...]) -> None:
             )
 
 
-@sampler(
-    "input: Tensor, lambd: float = 1, *, generator: Generator = None",
-    **IN_PLACE,
-    refuses="nothing",
-    lowering="random",
-)
+@_filler("lambd: float = 1")
 def exponential(x: TensorLike, lambd: float, generator: Generator | None) -> Any:
     """Exponentially distributed numbers of this rate."""
     kind = type_of(x).dtype
@@ -697,12 +653,7 @@ def exponential(x: TensorLike, lambd: float, generator: Generator | None) -> Any
     return _written("exponential_", "exponential", x, _floats(lambd), generator)
 
 
-@sampler(
-    "input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator = None",
-    **IN_PLACE,
-    refuses="nothing",
-    lowering="random",
-)
+@_filler("median: float = 0, sigma: float = 1")
 def cauchy(x: TensorLike, median: float, sigma: float, generator: Generator | None) -> Any:
     """Numbers of a Cauchy distribution."""
     kind = type_of(x).dtype
@@ -717,11 +668,7 @@ def cauchy(x: TensorLike, median: float, sigma: float, generator: Generator | No
     return _written("cauchy_", "cauchy", x, _floats(median, sigma), generator)
 
 
-@sampler(
-    "input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator = None",
-    **IN_PLACE,
-    refuses="nothing",
-)
+@_filler("mean: float = 1, std: float = 2", lowering=None)
 def log_normal(x: TensorLike, mean: float, std: float, generator: Generator | None) -> Any:
     """Exponentials of normal numbers."""
     kind = type_of(x).dtype
@@ -732,12 +679,7 @@ def log_normal(x: TensorLike, mean: float, std: float, generator: Generator | No
     return _written("log_normal_", "log_normal", x, _floats(mean, std), generator)
 
 
-@sampler(
-    "input: Tensor, p: float, *, generator: Generator = None",
-    **(IN_PLACE | {"samples": lambda make: iter([Sample(make(2, 3), 0.25, grad=False)])}),
-    refuses="nothing",
-    lowering="random",
-)
+@_filler("p: float", samples=lambda make: iter([Sample(make(2, 3), 0.25, grad=False)]))
 def geometric(x: TensorLike, p: float, generator: Generator | None) -> Any:
     """How many trials until the first success, each with probability p."""
     kind = type_of(x).dtype
@@ -748,13 +690,7 @@ def geometric(x: TensorLike, p: float, generator: Generator | None) -> Any:
     return _written("geometric_", "geometric", x, _floats(p), generator)
 
 
-@sampler(
-    "input: Tensor, from_: int = None, to: int = None, *, generator: Generator = None",
-    name="random",
-    **IN_PLACE,
-    refuses="nothing",
-    lowering="random",
-)
+@_filler("from_: int = None, to: int = None", name="random")
 def random_(x: Any, from_: Any, to: Any, generator: Any) -> Any:
     """Uniform random integers in [from, to), or of all that the dtype represents."""
     kind = type_of(x).dtype
