@@ -32,7 +32,7 @@ from weft.ops.record import (
     type_of,
     unsupported,
 )
-from weft.ops.samples import Maker, Sample, Samples, binary_samples
+from weft.ops.samples import Maker, Sample, Samples, binary_samples, without_gradient
 from weft.ops.values import BodyBuilder, Element, Number, Operand, TensorLike
 
 BOOL = frozenset({dtypes.bool_})
@@ -635,15 +635,6 @@ true_divide = pointwise(
     vjp=(lambda g, _out, _x, y: div(g, y), lambda g, _out, x, y: _divisor_gradient(g, x, y)),
     unrounded=(1,),
 )
-
-
-def without_gradient(samples: Samples) -> Samples:
-    def plain(make: Maker) -> Iterator[Sample]:
-        for sample in samples(make):
-            sample.grad = False
-            yield sample
-
-    return plain
 
 
 floor_divide = pointwise(

@@ -26,12 +26,11 @@ from weft.ops.arithmetic import (
     Refusing,
     kind_of,
     refusing,
-    without_gradient,
 )
 from weft.ops.facts import Rule
 from weft.ops.families import composite, pointwise, promote
 from weft.ops.record import Op, Promotion, cast_operand, ops, type_of
-from weft.ops.samples import Maker, Sample, Samples, binary_samples
+from weft.ops.samples import Maker, Sample, Samples, binary_samples, without_gradient
 from weft.ops.values import BodyBuilder, Element, TensorLike
 
 

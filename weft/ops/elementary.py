@@ -33,7 +33,6 @@ from weft.ops.arithmetic import (
     refusing,
     rsub,
     sub,
-    without_gradient,
     zeros,
 )
 from weft.ops.facts import OpFacts, Rule
@@ -41,7 +40,7 @@ from weft.ops.families import HIDDEN, UNARY, composite, float_result, pointwise,
 from weft.ops.kernels import elementwise
 from weft.ops.node_names import not_implemented
 from weft.ops.record import Op, Promotion, ops, type_of, unsupported
-from weft.ops.samples import Maker, Sample, Samples, binary_samples
+from weft.ops.samples import Maker, Sample, Samples, binary_samples, without_gradient
 from weft.ops.values import BodyBuilder, Element, TensorLike
 
 

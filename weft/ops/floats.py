@@ -17,7 +17,7 @@ from weft.core.devices import device_of
 from weft.core.dtypes import HALVES, dtype_of
 from weft.core.errors import no_derivative
 from weft.core.types import TensorType
-from weft.ops.arithmetic import COMPLEX, EXACT, keep, refusing, without_gradient
+from weft.ops.arithmetic import COMPLEX, EXACT, keep, refusing
 from weft.ops.batching import unchanged
 from weft.ops.families import HIDDEN, composite, index, pointwise, promote
 from weft.ops.record import (
@@ -32,7 +32,7 @@ from weft.ops.record import (
     unsupported,
 )
 from weft.ops.return_types import result
-from weft.ops.samples import Maker, Sample, binary_samples
+from weft.ops.samples import Maker, Sample, binary_samples, without_gradient
 from weft.ops.special import from_scipy
 from weft.ops.values import MaybeTensor, TensorLike
 

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from weft.core.arrays import Array, ArrayModule, namespace
-from weft.core.dtypes import as_dtype, bfloat16, float16, int64, promote_types, uint8
+from weft.core.dtypes import as_dtype, bfloat16, dtype, float16, int64, promote_types, uint8
 from weft.core.interrupts import let_through
 from weft.core.types import Size, TensorType
 from weft.core.warn import warn
@@ -215,22 +215,31 @@ def _emit_huber(b: BodyBuilder, x: Element, y: Element, delta: float) -> Any:
     return b.select(b.le(distance, edge), near, far)
 
 
-def _huber_slope(x: TensorLike, y: TensorLike, delta: float) -> Any:
+def _huber_gradient(g: TensorLike, x: TensorLike, y: TensorLike, delta: float) -> Any:
     """The difference, up to the edge; an edge that no element can reach is none, and `clamp` refuses it."""
     difference = ops.sub(x, y)
-    return difference if delta > LARGEST[type_of(x).dtype] else ops.clamp(difference, -delta, delta)
+    far = delta > LARGEST[type_of(x).dtype]
+    return ops.mul(g, difference if far else ops.clamp(difference, -delta, delta))
 
 
-huber_elements = pointwise(
-    "huber_elements", _huber_kernel, float_result, emit=_emit_huber,
-    signature="input: Tensor, target: Tensor, delta: float = 1.0",
-    vjp=(
-        lambda g, _out, x, y, delta: ops.mul(g, _huber_slope(x, y, delta)),
-        lambda g, _out, x, y, delta: ops.neg(ops.mul(g, _huber_slope(x, y, delta))),
-    ),
-    samples=lambda make: iter([Sample(make(2, 3), make(2, 3), 0.7), Sample(make(3), make(), 1.0)]), **HIDDEN,
-    native_above=True, stepwise=(bfloat16,),
-)  # fmt: skip
+def _two_parts(
+    name: str, edge: str, kernel: Rule, emit: Rule, gradient: Rule, stepwise: tuple[dtype, ...]
+) -> Op:
+    """A distance that is square near zero and a line beyond the edge."""
+    return pointwise(
+        name, kernel, float_result, f"input: Tensor, target: Tensor, {edge}: float = 1.0", emit=emit,
+        vjp=(
+            lambda g, _out, x, y, edge: gradient(g, x, y, edge),
+            lambda g, _out, x, y, edge: ops.neg(gradient(g, x, y, edge)),
+        ),
+        samples=lambda make: iter([Sample(make(2, 3), make(2, 3), 0.7), Sample(make(3), make(), 1.0)]),
+        native_above=True, stepwise=stepwise, **HIDDEN,
+    )  # fmt: skip
+
+
+huber_elements = _two_parts(
+    "huber_elements", "delta", _huber_kernel, _emit_huber, _huber_gradient, (bfloat16,)
+)
 
 
 def _smooth_kernel(x: Array, y: Array, beta: float) -> Array:
@@ -253,16 +262,9 @@ def _smooth_gradient(g: TensorLike, x: TensorLike, y: TensorLike, beta: float) -
     return ops.where(far, ops.mul(ops.sign(gap), g), ops.div(ops.mul(gap, g), beta))
 
 
-smooth_l1_elements = pointwise(
-    "smooth_l1_elements", _smooth_kernel, float_result, emit=_emit_smooth,
-    signature="input: Tensor, target: Tensor, beta: float = 1.0",
-    vjp=(
-        lambda g, _out, x, y, beta: _smooth_gradient(g, x, y, beta),
-        lambda g, _out, x, y, beta: ops.neg(_smooth_gradient(g, x, y, beta)),
-    ),
-    samples=lambda make: iter([Sample(make(2, 3), make(2, 3), 0.7), Sample(make(3), make(), 1.0)]), **HIDDEN,
-    native_above=True, stepwise=(float16,),
-)  # fmt: skip
+smooth_l1_elements = _two_parts(
+    "smooth_l1_elements", "beta", _smooth_kernel, _emit_smooth, _smooth_gradient, (float16,)
+)
 
 
 @composite(
@@ -647,13 +649,9 @@ nll_elements: Op = reduce(
     "nll_loss", _nll_kernel, _nll_rule,
     "input: Tensor, target: Tensor, weight: MaybeTensor, reduction: str, ignore_index: int",
     vjp=(
-        lambda g, _out, _x, target, weight, reduction, ignore: nll_backward(
-            g, target, weight, _x.shape, reduction, ignore
-        ),
+        lambda g, _out, _x, target, weight, *how: nll_backward(g, target, weight, _x.shape, *how),
         None,
-        lambda g, _out, x, target, weight, reduction, ignore: _by_weight(
-            g, x, target, weight, reduction, ignore
-        ),
+        lambda g, _out, x, target, weight, *how: _by_weight(g, x, target, weight, *how),
     ),
     batch=_nll_batch, samples=_nll_samples, trusted=True, **HIDDEN, refuses="integers", lowering="losses",
 )  # fmt: skip
@@ -661,13 +659,9 @@ nll_backward: Op = reduce(
     "nll_loss_backward", _nll_backward_kernel, _nll_backward_rule,
     "grad: Tensor, target: Tensor, weight: MaybeTensor, shape: Any, reduction: str, ignore_index: int",
     vjp=(
-        lambda g, _out, _g, target, weight, _shape, reduction, ignore: nll_elements(
-            g, target, weight, reduction, ignore
-        ),
+        lambda g, _out, _g, target, weight, _shape, *how: nll_elements(g, target, weight, *how),
         None,
-        lambda g, _out, grad, target, weight, _shape, reduction, ignore: _by_weight(
-            grad, g, target, weight, reduction, ignore
-        ),
+        lambda g, _out, grad, target, weight, _shape, *how: _by_weight(grad, g, target, weight, *how),
     ),
     batch=_nll_backward_batch, samples=_nll_backward_samples, **HIDDEN, refuses="integers", lowering="losses",
 )  # fmt: skip

@@ -100,3 +100,14 @@ def binary_samples(
             yield Sample(one(2, 3), scalar)
 
     return samples
+
+
+def without_gradient(samples: Samples) -> Samples:
+    """The same, for ops that have none."""
+
+    def plain(make: Maker) -> Iterator[Sample]:
+        for sample in samples(make):
+            sample.grad = False
+            yield sample
+
+    return plain
