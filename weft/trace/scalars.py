@@ -517,7 +517,8 @@ def _divided(left: Any, right: Any) -> tuple[Any, Any]:
         return left // right, left % right
     except ZeroDivisionError as error:
         let_through(error)
-    return divmod(hint_of(left), hint_of(right))  # which says so in words of its own
+    found: tuple[Any, Any] = divmod(hint_of(left), hint_of(right))  # which says so in words of its own
+    return found
 
 
 def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
