@@ -129,8 +129,8 @@ class CCalls:
                 self.iterators.ask_length(given[0])
             if "iterable" in kwargs:
                 kwargs = {**kwargs, "iterable": self.iterators.iterable(kwargs["iterable"])}
-        if function in COUNTED:
-            for value in (*args[1:], *kwargs.values()):
+        if function in COUNTED or function is itertools.product:
+            for value in (*(args[1:] if function in COUNTED else ()), *kwargs.values()):
                 self.c_arguments.check(value, NUMERIC, deep=False)
         if function in MAKES_KEYS and args and not kwargs:
             args = self.keyed_arguments(function, args)
@@ -219,9 +219,21 @@ class CCalls:
         if name not in SHALLOW:
             self.c_arguments.check_items(receiver, EQUALITY)
         names = TEXT if has_type(receiver, str) else EQUALITY
+        if not has_type(receiver, (*KEYED, list, tuple, deque)):
+            names = (*names, *NUMERIC, "__bytes__")  # containers keep what they are given, and ask it nothing
         check = self.c_arguments.check_items if name in ITERATING else self.c_arguments.check
-        for value in (*args, *kwargs.values()):
+        for value in args:
             check(value, names, deep=name not in SHALLOW)
+        for value in kwargs.values():
+            check(value, (*names, *NUMERIC), deep=name not in SHALLOW)
+
+    def counts(self, name: str, receiver: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments of a builtin method, with numbers where it asks for `__index__`."""
+        places = COUNTS.get(name, ()) if not has_type(receiver, (*KEYED, types.MappingProxyType)) else ()
+        if not any(is_users(args[place]) for place in places if place < len(args)):
+            return args
+        index = self.operators.index
+        return tuple([index(value) if place in places else value for place, value in enumerate(args)])
 
     def call_method(
         self, name: str, receiver: Any, args: tuple[Any, ...], kwargs: dict[str, Any], function: Any
@@ -262,11 +274,23 @@ class CCalls:
             kwargs = {**kwargs, "key": self.c_arguments.callback(kwargs["key"])}
         if name in MUTATES:
             self.world.changes += 1
+        args = self.counts(name, receiver, args)
+        if name == "translate" and args and type(args[0]) is dict:  # which knows no other numbers
+            args = ({key: plain(value) for key, value in args[0].items()}, *args[1:])
         self.check_arguments(name, receiver, args, kwargs)
         return self.world.keep(self.native(function, *args, **kwargs))
 
 
 MAKES_KEYS = (set, frozenset, dict, OrderedDict)
+COUNTS: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("center", "ljust", "rjust", "zfill", "expandtabs", "to_bytes"), (0,)),
+    **dict.fromkeys(("pop", "insert", "rotate", "__getitem__", "__setitem__", "__delitem__"), (0,)),
+    **dict.fromkeys(("__mul__", "__rmul__", "__imul__", "__round__"), (0,)),
+    **dict.fromkeys(("index", "rindex", "find", "rfind", "count", "startswith", "endswith"), (1, 2)),
+    **dict.fromkeys(("split", "rsplit", "hex"), (1,)),
+    "replace": (2,),
+}
+"""Which arguments builtin methods ask for `__index__`: counts, widths and places."""
 BY_KEY = frozenset(
     {
         "get", "pop", "setdefault", "add", "discard", "remove", "move_to_end", "__contains__", "__getitem__",

@@ -64,7 +64,7 @@ pure(
     bisect.bisect_right,
     bisect.insort_left,
     bisect.insort_right,
-    names=ORDER,
+    names=(*ORDER, "__index__"),
     calls=("key",),
 )
 pure(operator.concat, names=())

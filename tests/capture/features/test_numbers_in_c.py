@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 import operator
+import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import weft
+from tests.capture.features.harness import everything_strict
 
 ONE, THREE, TEXT = 1, 3, "a"
 
@@ -81,3 +86,92 @@ def test_equal_numbers_may_be_two_objects() -> None:
         n, m = int(text), int(text)
         for pair in ((n, n), (n, m), (n, 7)):
             assert compiled(weft.ones(2), *pair)[1] is program(weft.ones(2), *pair)[1]
+
+
+class Count:
+    """A number of the user's, which builtins ask for by `__index__`, `__bool__` and `__bytes__`."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __index__(self) -> int:
+        return self.number
+
+    def __bool__(self) -> bool:
+        return self.number > 1
+
+    def __bytes__(self) -> bytes:
+        return bytes([self.number])
+
+
+HELD = Count(1)
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "center": lambda c: (
+        "ab".center(c),
+        "ab".ljust(c, "x"),
+        "ab".rjust(c),
+        "3".zfill(c),
+        "a\tb".expandtabs(c),
+    ),
+    "center, unbound": lambda c: str.center("a", c),
+    "split": lambda c: ("a,b,c,d,e".split(",", c), "a b c d".rsplit(None, c)),
+    "split by name": lambda c: "a,b,c,d,e".split(",", maxsplit=c),
+    "splitlines": lambda c: "a\nb".splitlines(c),
+    "replace": lambda c: "aaaaa".replace("a", "b", c),
+    "find": lambda c: ("abcabc".find("a", c), "abcabc".count("a", 0, c), "abc".startswith("b", c)),
+    "pop": lambda c: ([1, 2, 3, 4, 5].pop(c), bytearray(b"abcdef").pop(c)),
+    "insert": lambda c: [items := [1, 2, 3, 4], items.insert(c, 7)],
+    "index": lambda c: ((1, 2, 3, 4).index(4, 0, 4) + (3, 3, 3, 3, 3).index(3, c), [3] * c),
+    "to_bytes": lambda c: (1).to_bytes(c, "big"),
+    "to_bytes by name": lambda c: (1).to_bytes(length=c, byteorder="big"),
+    "from_bytes": lambda c: int.from_bytes(c, "big"),
+    "hex": lambda c: b"abc".hex("-", c),
+    "round": lambda c: ((1.2345).__round__(c), float.__round__(1.2345, c), round(1.2345, c)),
+    "items": lambda c: ([1, 2, 3, 4, 5].__getitem__(c), [1].__mul__(c)),
+    "slice": lambda c: slice(1, 9, 2).indices(c),
+    "product": lambda c: list(itertools.product("ab", repeat=c)),
+    "islice": lambda c: list(itertools.islice(range(9), c)),
+    "bisect": lambda c: bisect.bisect([1, 2, 3, 4, 5], 0, c),
+    "translate": lambda c: "abc".translate({97: c.number, 98: "x"}),
+    "sorted": lambda c: (sorted([1, 3, 2], reverse=c), [3, 1, 2].sort(reverse=c)),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.filterwarnings("ignore:weft.compile (made|hit):RuntimeWarning")
+def test_builtins_that_ask_for_numbers_are_seen_to_ask(name: str, held: bool) -> None:
+    """What `__index__` reads is guarded, or a number that varies: the next call may find another."""
+    use = ASKED[name]
+
+    def program(x: weft.Tensor, n: int) -> Any:
+        y = x * 2
+        try:
+            found = use(HELD if held else Count(n))
+        except TypeError as error:
+            found = str(error)
+        return y + 1, found
+
+    compiled = weft.compile(program, backend="aot_eager")
+    for number in (1, 2, 3, 1, 4):
+        HELD.number = number
+        assert repr(compiled(weft.ones(2), number)) == repr(program(weft.ones(2), number))
+
+
+MOMENT = time.gmtime(3)
+
+
+@pytest.mark.parametrize(
+    "function, frames",
+    [
+        (lambda x: x + 1 if sys.version_info >= (3, 11) else x, 1),
+        (lambda x: (x + sys.version_info[0], sys.float_info.max, sys.version_info.minor), 1),
+        (lambda x: (x + MOMENT.tm_sec, MOMENT[5], MOMENT), 0),  # which no guard can pin down
+    ],
+)
+def test_records_of_c_are_read(function: Callable[..., Any], frames: int) -> None:
+    counter = weft.testing.CompileCounter()
+    compiled = weft.compile(function, backend=counter)
+    with everything_strict():
+        assert repr(compiled(weft.ones(2))) == repr(function(weft.ones(2)))
+    assert counter.frame_count == frames

@@ -573,7 +573,111 @@ META = Definition(
     state=("SEALED: M = Sealed(3)",),
 )
 
+AMOUNT = Definition(
+    Piece(
+        "class Amount:\n    def __init__(self, n, f=0.5):\n        self.n = n\n        self.f = f",
+        gives={
+            "Amount": ["Amount($int)", "Amount($int, $float)", "Amount($lit_int, $float)"],
+            "int": ["$Amount.n"],
+            "float": ["$Amount.f"],
+        },
+        does=("$new_Amount = $Amount", "$var_Amount.n = $int", "$var_Amount.f = $float"),
+    ),
+    (
+        Piece(
+            "    def __hash__(self):\n        #: int:self.n\n        $block\n        return self.n\n"
+            "    def __eq__(self, other):\n        return self.n == getattr(other, 'n', other)",
+            gives={
+                "int": [
+                    "hash($Amount) % 50",
+                    "hash(($Amount, $int)) % 50",
+                    "{$Amount: $int}.get($Amount, $int)",
+                ],
+                "bool": ["$Amount in {$Amount, $Amount}", "$Amount == $int", "$Amount in [$int, $Amount]"],
+            },
+        ),
+        Piece(
+            "    def __float__(self):\n        #: float:self.f\n        return $float\n"
+            "    def __int__(self):\n        #: int:self.n\n        return $int",
+            gives={
+                "float": ["float($Amount)", "math.fabs($Amount)", "math.fsum([$Amount, $float])"],
+                "int": ["int($Amount)", "int(math.copysign(2, $Amount))"],
+                "str": ["'%.1f' % $Amount", "'%d' % $Amount"],
+            },
+        ),
+        Piece(
+            "    def __index__(self):\n        #: int:self.n\n        return self.n",
+            gives={
+                "int": ["operator.index($Amount)", "math.gcd($Amount, 12)", "len(range($Amount))"],
+                "ints": ["$ints[$Amount:]", "[1, 2, 3][:$Amount]"],
+                "str": ["hex($Amount)", "'ab'.center($Amount)[:9]"],
+            },
+        ),
+        Piece(
+            "    def __round__(self, digits=None):\n        #: int:self.n\n        return $int\n"
+            "    def __floor__(self):\n        #: int:self.n\n        return self.n\n"
+            "    __ceil__ = __trunc__ = __abs__ = __floor__",
+            gives={
+                "int": [
+                    "round($Amount)",
+                    "round($Amount, $int)",
+                    "math.floor($Amount)",
+                    "math.ceil($Amount)",
+                    "math.trunc($Amount)",
+                    "abs($Amount)",
+                ],
+            },
+        ),
+        Piece(
+            "    def __str__(self):\n        #: float:self.f str:'s'\n"
+            "        return f'{self.f:.2f}' if self.n else $str\n"
+            "    def __format__(self, how):\n        return format(self.f, how or '.1f')",
+            gives={
+                "str": [
+                    "str($Amount)",
+                    'f"{$lit_Amount}"',
+                    'f"{$lit_Amount:.3f}"',
+                    "'%s' % $Amount",
+                    "'{:.2e}'.format($Amount)",
+                    "format($Amount)",
+                ],
+            },
+        ),
+        Piece(
+            "    def __bool__(self):\n        #: int:self.n\n        return self.n > 1",
+            gives={"bool": ["bool($Amount)", "not $Amount", "any([$Amount])", "all([$Amount, $Amount])"]},
+            does=("if $Amount:\n    $block\nelse:\n    $block",),
+        ),
+        Piece(
+            "    def __iter__(self):\n        #: int:self.n\n        yield self.n\n        yield $int\n"
+            "    def __length_hint__(self):\n        return abs(self.n)",
+            gives={
+                "ints": ["list($Amount)", "[*$Amount]", "sorted($Amount)"],
+                "int": [
+                    "sum($Amount)",
+                    "max($Amount)",
+                    "operator.length_hint($Amount)",
+                    "math.prod($Amount)",
+                ],
+                "bool": ["$int in $Amount", "all($Amount)"],
+                "str": ["','.join(map(str, $Amount))"],
+            },
+        ),
+        Piece(
+            "    def __divmod__(self, other):\n        #: int:self.n\n        return divmod(self.n, other)\n"
+            "    def __pow__(self, other, modulus=None):\n        #: int:self.n\n        return $int\n"
+            "    def __rsub__(self, other):\n        return other - self.n",
+            gives={
+                "int": ["$Amount ** $int", "pow($Amount, 2, 7)", "$int - $Amount"],
+                "ii": ["divmod($Amount, 5)", "divmod($Amount, $int)"],
+            },
+        ),
+    ),
+    state=("AMOUNT: Amount = Amount(2, 1.5)",),
+)
+
 CLASSES: dict[str, Definition] = {
+    "amount": AMOUNT,
     "meta": META,
     "point": POINT,
     "loose": LOOSE,
