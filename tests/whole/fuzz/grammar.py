@@ -72,7 +72,7 @@ EXPRESSIONS: dict[str, dict[str, list[str | tuple[float, str]]]] = {
             "math.floor($float % 64)",
             "math.isqrt(abs($int))",
             "int($bool)",
-            "$int.__sub__($int)",
+            "($int).__sub__($int)",
             "bool($int) + $int",
             "operator.add($int, $int)",
             (0.2, "$int // ($int % 3)"),
