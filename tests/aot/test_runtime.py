@@ -747,7 +747,7 @@ def test_what_fails_behind_its_writes_does_not_run_again(monkeypatch):
     def fail(*_given):
         raise ValueError("a defect")
 
-    monkeypatch.setattr("weft.aot.runtime.compiled.rebuilt", fail)
+    monkeypatch.setattr("weft.aot.runtime.plans.rebuilt", fail)
     with pytest.raises(RuntimeError, match="behind the writes of a compiled call: ValueError: a defect"):
         compiled(x)
     assert x.tolist() == [2.0, 2.0]

@@ -275,6 +275,17 @@ def test_a_symbol_that_equals_another_takes_its_value_in_derived_owners() -> Non
     assert other.hints[gone] == 6 and other.adopt(m).hint == 6 and owner.derived({gone: 9}).hints[gone] == 9
 
 
+def test_symbols_that_equal_one_without_a_value_are_equal_in_derived_owners() -> None:
+    owner = Scalars()
+    n, m, k = (owner.symbol_int(name, 8, size=True) for name in "nmk")
+    assert n == m and n == k and n > 5
+    first, *others = [one.expression.args[0] for one in (n, m, k)]
+    other = owner.derived(dict.fromkeys(others, 9))
+    assert other.adopt(m) * 3 == other.adopt(k) * 3 and other.adopt(m) > 5 and other.adopt(k) > 5
+    assert not other.conditions
+    assert int(other.adopt(k)) == 9 and other.static == {others[1]: 9} and first not in other.settled
+
+
 def test_symbols_are_read_from_inputs() -> None:
     owner = Scalars()
     n, m = owner.symbol_int("n", 8, size=True), owner.symbol_int("m", 5, size=True)

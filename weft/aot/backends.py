@@ -18,6 +18,7 @@ from weft.aot.lists import open_lists
 from weft.aot.partition import Chooser, min_cut
 from weft.aot.runtime import CompiledFunction, Compiler
 from weft.aot.runtime.around import around
+from weft.aot.sizes import TAKES_SIZES
 from weft.core import modes
 from weft.graph.text import READS_GRAPH
 
@@ -31,6 +32,7 @@ def as_it_is(graph_module: Any, _example_inputs: list[Any]) -> Callable[..., Any
 
 
 setattr(as_it_is, READS_GRAPH, True)
+setattr(as_it_is, TAKES_SIZES, True)
 
 
 def aot(

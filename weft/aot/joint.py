@@ -29,11 +29,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.aot.conditions import NONE, Conditions, all_noted, noted
+from weft.aot.conditions import NONE, Conditions, Place, all_noted, noted
 from weft.aot.facts import DATA, Casts, Constant, Facts, Input, Made, Number, Output, Value, ViewOf, Written
 from weft.aot.functional import FunctionalRecorder, Root
 from weft.aot.pure import Pure, pure
 from weft.aot.saved import INPUT, OUTPUT, VALUE, Saved, Ways, parts_freed, saves, tensors_saved, ways_through
+from weft.aot.sizes import Opened
 from weft.aot.split import switches
 from weft.core import modes
 from weft.core.expressions import Symbol
@@ -52,7 +53,7 @@ from weft.ops.sweep import sweep
 from weft.trace.breaks import Break
 from weft.trace.fake import bare, fake_input, is_tensor, leaf_on
 from weft.trace.recorder import version
-from weft.trace.scalars import Scalars
+from weft.trace.scalars import Scalars, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,6 +115,18 @@ class JointGraph:
     """What was relied upon of the others."""
     casts: Casts = ()
     """The casts of inputs that the autocast around the call keeps."""
+    scalars: Scalars | None = None
+    """The owner of symbolic numbers in it."""
+    places: dict[Symbol, Place] = field(default_factory=dict)
+    """Where values of symbols stand among the inputs."""
+
+    def relied(self) -> Conditions:
+        """All that is relied upon of what is open, now that the graph is compiled; it notes nothing more."""
+        if self.scalars is None:
+            return self.conditions
+        self.scalars.close()
+        known = [one for one in self.scalars.static if self.places.get(one) in self.fixed]
+        return all_noted(self.scalars, self.places, known)
 
 
 class Refused(Exception):
@@ -137,17 +150,23 @@ class Refused(Exception):
 class _Tracing:
     """One run of a captured graph on fakes."""
 
-    def __init__(self, inputs: tuple[Any, ...], fixed: frozenset[int]) -> None:
+    def __init__(
+        self, inputs: tuple[Any, ...], fixed: frozenset[int], casts: Casts, opened: Opened | None
+    ) -> None:
         self.current: Node | None = None  # the captured node that runs now
         self.ends = False
         self.graph = Graph()
         self.recorder = FunctionalRecorder(self.graph, self.on_input)
         self.recorder.where = self.where
-        self.scalars = self.recorder.scalars = Scalars()
+        self.opened, self.casts = opened, casts
+        self.scalars = self.recorder.scalars = Scalars() if opened is None else opened.scalars
         self.constants: dict[str, Any] = {}
         self.roots: dict[int, Root] = {}
         self.nodes: list[Node] = []
-        self.symbols: dict[Symbol, int] = {}  # of floats, and which inputs they are
+        self.symbols: dict[Symbol, Place] = {}  # of floats and sizes, and which inputs they are
+        if opened is not None:
+            self.symbols.update(opened.places)
+        self.first_cast = len(inputs) - len(casts)
         self.given = [self.input(i, value, i in fixed) for i, value in enumerate(inputs)]
         self.versions = {index: version(root.tensor) for index, root in self.roots.items()}
         self.histories = {index: root.tensor.node for index, root in self.roots.items()}
@@ -168,11 +187,17 @@ class _Tracing:
         node = self.graph.placeholder(f"primals_{index + 1}")
         self.nodes.append(node)
         if is_tensor(value):
-            fake = fake_input(value)
+            fake = fake_input(value, self.lies(index, value))
             node.meta["val"] = fake
             self.roots[index] = self.recorder.new_root(fake, node, index)
             self.recorder.note_array(fake)
             return fake
+        if self.opened is not None and index in self.opened.numbers:
+            value = self.opened.numbers[index]
+            node.meta["val"] = value
+            if isinstance(value, Symbolic):
+                self.recorder.bind(value, node)
+            return value
         node.meta["val"] = value
         if type(value) is float and not fixed:
             value = self.scalars.symbol_float(node.name, value)
@@ -181,6 +206,14 @@ class _Tracing:
         elif type(value) not in (int, float, bool, str, type(None), complex):
             self.recorder.bind(value, node)
         return value
+
+    def lies(self, index: int, value: Any) -> Any:
+        """Shape and strides of an input, where they are not its own."""
+        if self.opened is None:
+            return None
+        if index < self.first_cast:
+            return self.opened.shapes.get(index)
+        return self.opened.like(value.array, self.casts[index - self.first_cast][0])
 
     def on_input(self, value: object) -> Node:
         """A tensor, or an array, that is no input and that no call made."""
@@ -213,7 +246,7 @@ class _Tracing:
             if not isinstance(node, Node):
                 if hasattr(type(value), "save_for_backward"):
                     raise Break("unsupported", "the context of a custom Function as output")
-                return Constant(value)
+                return Constant(plain(value))
             self.values.append(node)
             self.facts.values.append(Made(False))
             return Number(len(self.values) - 1)
@@ -315,18 +348,20 @@ def trace(
     casts: Casts = (),
     cache: object = None,
     order: list[int] | None = None,
+    opened: Opened | None = None,
 ) -> JointGraph:
-    """The joint graph of a graph module for inputs like these. `absent` are values that require grad and get
-    no tangent; `fixed` are floats that are part of the graph. The last inputs are `casts` of earlier ones,
-    which `cache` (that of autocast) shall hold. Gradients go to inputs in this `order`; without, as eager's
-    sweep comes to them. Raises Refused where the graph, or one node of it, must run as it is.
+    """The joint graph of a graph module for inputs like these, for all sizes that are `opened`. `absent` are
+    values that require grad and get no tangent; `fixed` are floats that are part of the graph. The last
+    inputs are `casts` of earlier ones, which `cache` (that of autocast) shall hold. Gradients go to inputs in
+    this `order`; without, as eager's sweep comes to them. Raises Refused where the graph, or one node of it,
+    must run as it is.
     """
-    if not absent and not casts and cache is None:
+    if not absent and not casts and cache is None and opened is None:
         with _quietly(module.graph):
             found = pure(module, inputs)
         if found is not None:
             return _without_gradients(found, inputs)
-    tracing = _Tracing(inputs, fixed)
+    tracing = _Tracing(inputs, fixed, casts, opened)
     try:
         with tracing.recorder, _quietly(module.graph):
             kept = _KeptCasts(tracing, casts, cache)
@@ -396,7 +431,7 @@ def _joint(
     tracing.graph.output((tuple(nodes), tuple(tuple(stage.gradients) for stage in stages)))
     return JointGraph(
         tracing.graph, tracing.facts, tracing.nodes, wanted, nodes, stages, forward, tracing.constants, build,
-        *relied,
+        *relied, scalars=tracing.scalars, places=tracing.symbols,
     )  # fmt: skip
 
 

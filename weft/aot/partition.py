@@ -25,6 +25,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import field
+from math import prod
 from typing import Any
 
 from weft.aot.flow import INFINITE, Network
@@ -39,6 +40,7 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.ops.record import Kind, Op, ops
 from weft.trace.module import GraphModule
+from weft.trace.scalars import hint_of
 
 Chooser = Callable[[JointGraph, Stage], list[Node]]
 
@@ -134,7 +136,13 @@ def price(node: Node) -> int:
     val: Any = node.meta.get("val")
     if not hasattr(val, "array") or (node.op == "placeholder" and val.tracked and val.node is None):
         return 0
-    return int(val.array.nbytes)
+    return bytes_of(val)
+
+
+def bytes_of(value: Any) -> int:
+    """How many bytes a tensor has, at the sizes it was traced with: costs decide no sizes."""
+    array = value.array
+    return int(prod(map(hint_of, array.shape)) * array.itemsize)
 
 
 def min_cut(joint: JointGraph, stage: Stage) -> list[Node]:
@@ -270,8 +278,8 @@ def small(nodes: Iterable[Node], residuals: Iterable[Node]) -> list[Node]:
 
 
 def size_of(node: Node) -> int:
-    array = getattr(node.meta.get("val"), "array", None)
-    return 0 if array is None else int(array.nbytes)
+    value: Any = node.meta.get("val")
+    return bytes_of(value) if hasattr(value, "array") else 0
 
 
 def to_copy(joint: JointGraph, stage: Stage, residuals: list[Node]) -> list[Node]:

@@ -73,13 +73,16 @@ def fake_of(tensor: Tensor, originals: Originals | None = None) -> Tensor:
     return fake
 
 
-def fake_input(tensor: Tensor) -> Tensor:
-    """The fake of a tensor that is looked at alone: its type and autograd facts, of which it is no view."""
+def fake_input(tensor: Tensor, lies: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None) -> Tensor:
+    """The fake of a tensor that is looked at alone: its type and autograd facts, of which it is no view.
+    `lies`: shape and strides, where they are not those of this tensor."""
     array = tensor.array
-    fake = wrap(MetaArray(array.shape, array.dtype, array.strides, tensor.device, True), tensor.tracked)
+    shape, strides = (array.shape, array.strides) if lies is None else lies
+    fake = wrap(MetaArray(shape, array.dtype, strides, tensor.device, True), tensor.tracked)
     fake.cell = INFERENCE if tensor.cell is INFERENCE else [0]
     if tensor.tracked and tensor.node is not None:
         fake.node = _outside(tensor)
+        fake.node.types = (fake.array.shape, array.dtype)
     return fake
 
 

@@ -7,7 +7,7 @@ products and exact quotients are decided here, over Python's unbounded ints; flo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import reduce
 from typing import Any
 
@@ -27,10 +27,24 @@ class Algebra:
         self.ranges: dict[Symbol, Bounds] = {}
         self.cache: dict[Expression, Polynomial] = {}
 
-    def copied(self) -> Algebra:
-        """Another that knows the same, and learns for itself."""
+    def copied(self, symbols: Container[Symbol]) -> Algebra:
+        """Another that knows the same of these symbols, and learns for itself. Where some equal a symbol that
+        is none of these, the first of them stands for it.
+        """
         made = Algebra()
-        made.known, made.ranges, made.cache = {**self.known}, {**self.ranges}, {**self.cache}
+        made.ranges = {**self.ranges}
+        standing: dict[Expression, Expression] = {}
+        for one, equal in self.known.items():
+            normal = tree(self.polynomial(equal))
+            if all(each in symbols for each in normal.symbols):
+                made.known[one] = normal
+            elif one in symbols:
+                own = Expression("symbol", (one,), one.kind)
+                first = standing.setdefault(normal, own)
+                if first is not own:
+                    made.known[one] = first
+                elif normal.op == "symbol":
+                    made.ranges[one] = self.ranges.get(normal.args[0], (None, None))
         return made
 
     def learn(self, symbol: Symbol, expression: Expression) -> None:

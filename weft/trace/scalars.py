@@ -69,16 +69,15 @@ class Scalars:
 
     def derived(self, values: Mapping[Symbol, int | float]) -> Scalars:
         """An owner of the same symbols whose hints are these values, which fit what is relied upon here. It
-        knows all that is known here, and notes only what is new: see `adopt`.
+        knows all that is known here of symbols with values, and notes only what is new: see `adopt`.
         """
         made = Scalars()
         made.sources, made.labels, made.untold = {**self.sources}, {**self.labels}, {**self.untold}
         made.settled, made._decided, made.keep = {*self.settled}, {**self._decided}, self.keep
-        made.algebra = self.algebra.copied()
+        made.algebra = self.algebra.copied(values)
         made.hints = {**self.hints, **values}
-        for one, equal in self.algebra.known.items():
-            if one not in values and equal.symbols:
-                made.hints[one] = tree(made.algebra.polynomial(equal)).evaluate(made.hints)
+        for one, equal in made.algebra.known.items():
+            made.hints[one] = equal.evaluate(made.hints)
         return made
 
     def adopt(self, value: Any) -> Any:

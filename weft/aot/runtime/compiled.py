@@ -10,8 +10,9 @@ Captured graphs serve inputs of many shapes; compiled ones are made for one. A p
 strides, dtypes, what requires grad, numbers other than floats, and the grad mode. Floats are inputs of what
 is compiled. Where tracing asks something of one (whether it is positive), the first plan takes it for a
 constant, which makes the better program. Once it was another, plans serve all of which the answers are the
-same; there may be several for one key. Numbers that are others in each call get no plan any more after a
-while: see Note [Numbers that vary] in `weft.core.varying`.
+same; there may be several for one key. Sizes that the capture leaves open are open in what is compiled, too,
+where its compiler takes that: see Note [Plans for open sizes] in `weft.aot.sizes`. Numbers that are others in
+each call get no plan any more after a while: see Note [Numbers that vary] in `weft.core.varying`.
 
 # Note [Gradients that never came]
 Eager does not run what no gradient reaches, and leaves `.grad` None there. A backward graph is made for the
@@ -28,7 +29,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -38,48 +38,34 @@ from weft.aot.conditions import NONE as OF_ALL
 from weft.aot.conditions import Conditions
 from weft.aot.facts import Casts, Input, Value, ViewOf
 from weft.aot.joint import JointGraph, Refused, trace
-from weft.aot.partition import Cut, cut, derivative
-from weft.aot.runtime.around import PLAIN_MODES, Around, around, entered, plainly
-from weft.aot.runtime.counting import counters, note, refuse, strict
-from weft.aot.runtime.effects import (
-    Lent,
-    all_writable,
-    keep_apart,
-    overlapping,
-    own,
-    rebuilt,
-    separate,
-    write_back,
-)  # fmt: skip
+from weft.aot.partition import cut, derivative
+from weft.aot.runtime.around import PLAIN_MODES, Around, around, entered
+from weft.aot.runtime.counting import counters, note, refuse
 from weft.aot.runtime.nodes import (
-    CompiledCall,
     inputs_checked,
     inputs_copied,
     inputs_read,
     inputs_saved,
-    new_node,
-    watch,
 )
-from weft.aot.runtime.rerun import Rerun, cast_inputs, unchecked
+from weft.aot.runtime.plans import AnyPlan, AsCaptured, CompiledPlan, Pieces, Program, Template
+from weft.aot.runtime.rerun import cast_inputs
 from weft.aot.saved import INPUT, VALUE
+from weft.aot.sizes import TAKES_SIZES, Values, open_sizes
 from weft.aot.split import Part, natives_of, saves_copies, split
 from weft.core import modes
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.errors import is_no_derivative
-from weft.core.generator import Drawn, Generator, noted
-from weft.core.handlers import in_own_context, out_of_handlers
+from weft.core.generator import Generator
+from weft.core.handlers import in_own_context
 from weft.core.interrupts import let_through
 from weft.core.naming import home
 from weft.core.once import lock
 from weft.core.recent import Recent
-from weft.core.records import record
-from weft.core.requirements import Committed
 from weft.core.varying import Builds, told
 from weft.graph.graph import Graph
-from weft.graph.interpreter import attribute
-from weft.graph.node import READ_FROM, Node, map_arg
-from weft.tensor.base import PLAIN, Tensor, address, wrap
+from weft.graph.node import READ_FROM, Node
+from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.tape import INFERENCE, STALE
 from weft.tensor.views import refresh
 from weft.trace.module import GraphModule
@@ -110,209 +96,8 @@ def is_leaf_view(value: Any) -> bool:
     return type(value) in PLAIN and value.origin is not None and value.tracked and value.node is None
 
 
-@record(slots=True)
-class Program:
-    """A cut of a joint graph, compiled."""
-
-    joint: JointGraph
-    cut: Cut
-    forward: Callable[..., Any]
-    backwards: list[Callable[..., Any]]
-    read: set[int]
-    """The inputs on whose elements gradients depend."""
-    copied: set[int]
-    """Those of them that eager code would not have saved for some value, and that are kept as they were."""
-    saved: set[int]
-    """The inputs that it would have saved."""
-    checked: set[int]
-    """The inputs on whose elements it depends whether the graph fails."""
-    absent: frozenset[int]
-    """The values that require grad and get no gradient."""
-    types: list[Any] | None = None
-    """Those of the inputs, when first needed."""
-    has_run: bool = False
-    node_facts: dict[Any, Any] = field(default_factory=dict)
-    """What nodes have in common, see `weft.aot.runtime.nodes.node_facts`."""
-    derivatives: dict[int, CompiledFunction] = field(default_factory=dict)
-    """A stage's gradients as a function of inputs and tangents, when first needed."""
-
-
-class CompiledPlan:
-    """How calls with one key run."""
-
-    __slots__ = (
-        "compiled", "module", "unchecked", "facts", "program", "programs", "whole", "read", "around", "casts",
-        "last", "conditions", "fixed",
-    )  # fmt: skip
-
-    def __init__(
-        self, compiled: CompiledFunction, joint: JointGraph, program: Program, modes_of: Around, casts: Casts
-    ) -> None:
-        self.compiled, self.module, self.facts, self.program = compiled, compiled.module, joint.facts, program
-        self.unchecked = unchecked(self.module)
-        self.programs = {program.absent: program}  # by the values that get no gradient
-        self.whole = program  # with a gradient for each value
-        self.read = program.read
-        self.around, self.casts = modes_of, casts
-        self.conditions, self.fixed = joint.conditions, compiled.fixed
-        self.last: tuple[int, ...] = ()  # where the inputs of the last call lay, found to be apart
-
-    def run(self, args: tuple[Any, ...]) -> Any:
-        """One call: values first, then all effects that are observable outside."""
-        facts, program = self.facts, self.program
-        if facts.written:
-            reason = self.unwritable(args)
-            if reason is not None:
-                refuse(reason)
-                return self.module.forward(*args)
-        if self.casts:
-            args = (*args, *cast_inputs(args, self.casts))
-        stages = program.joint.stages
-        rerun = Rerun(self.unchecked, facts, program, args, self.around, self.casts) if stages else None
-        lent = Lent(facts, args)
-        try:
-            if program.has_run:
-                results = self.computed(program, rerun, lent)
-            else:  # which compiles
-                results = out_of_handlers(self.computed, program, rerun, lent)
-                program.has_run = True
-        finally:
-            lent.settle()
-        count = len(facts.values)
-        values, residuals = list(results[:count]), list(results[count:])
-        del results
-        separate(values, facts, args)
-        return self.ended(args, values, residuals, rerun)
-
-    def computed(self, program: Program, rerun: Rerun | None, lent: Lent) -> Any:
-        """The values of a call, and what its gradients need."""
-        if rerun is None or not self.facts.draws:
-            return plainly(program.forward, lent.values)
-        with noted() as rerun.drawn:
-            return plainly(program.forward, lent.values)
-
-    def ended(
-        self,
-        args: tuple[Any, ...],
-        values: list[Any],
-        residuals: list[Any],
-        rerun: Any = None,
-        drawn: Drawn | None = None,
-    ) -> Any:
-        """What a call gives whose values each have memory of their own: with effects, and on the tape.
-        `drawn`: the random numbers, where there is no `rerun` that says so.
-        """
-        facts, program = self.facts, self.program
-        stages = program.joint.stages
-        if stages and rerun is None:
-            rerun = Rerun(self.unchecked, facts, program, args, self.around, self.casts, drawn)
-        call = CompiledCall(self.compiled, self, program, rerun)
-        if stages:
-            keep_apart(residuals, facts, args, values, program.cut.private)
-            for stage in range(len(stages)):
-                new_node(call, stage, args, values)
-        try:
-            write_back(facts, values, args, call.edges)
-            own(facts, values, call.edges)
-            outputs = rebuilt(facts.outputs, args, values)
-            if stages:
-                watch(call, residuals, args, values, outputs)
-            return program.joint.build(outputs)
-        except Exception as error:
-            let_through(error)
-            if not facts.written:
-                raise
-            reason = f"internal error behind the writes of a compiled call: {type(error).__name__}: {error}"
-            raise Committed(reason) from error
-
-    def unwritable(self, args: tuple[Any, ...]) -> str | None:
-        """Why inputs must not be written as the facts say."""
-        if not all_writable(self.facts, args):
-            return "an input that may not be written"
-        lower = {number for stage in self.program.joint.stages for number in stage.lower}
-        if any(w.value in lower and args[w.input].origin is not None for w in self.facts.written):
-            return "a view that is written, and then read by what has a history"
-        # Eager makes the history of such a view anew, so what is read afterwards leads to another node.
-        silent = [args[w.input] for w in self.facts.written if not w.history]
-        if self.program.joint.stages and any(t.origin is not None and t.tracked for t in silent):
-            return "a view with a history that is written without gradients"
-        places = tuple([address(value.array) for value in args if type(value) in PLAIN])
-        if places != self.last:
-            if overlapping(self.facts, args):
-                return "an input that is written overlaps another"
-            self.last = places
-        return None
-
-
-class AsCaptured:
-    """Calls with this key run the captured graph."""
-
-    __slots__ = ("module", "doubt", "conditions")
-
-    def __init__(
-        self, module: GraphModule, doubt: str | None = None, conditions: Conditions = OF_ALL
-    ) -> None:
-        self.module, self.conditions = module, conditions
-        self.doubt = doubt  # what went wrong in compiling, unless running goes wrong too
-
-    def run(self, args: tuple[Any, ...]) -> Any:
-        result = self.module.forward(*args)
-        if self.doubt is not None:
-            strict(self.doubt)
-        return result
-
-
-class Pieces:
-    """Calls with this key run compiled pieces, and nodes between them as they are: see `weft.aot.split`."""
-
-    __slots__ = ("module", "parts", "functions")
-    conditions = OF_ALL
-
-    def __init__(self, module: GraphModule, parts: list[Part], functions: list[CompiledFunction | None]):
-        self.module, self.parts, self.functions = module, parts, functions
-
-    def run(self, args: tuple[Any, ...]) -> Any:
-        graph = self.module.graph
-        values: dict[Node, Any] = dict(zip(graph.placeholders, args, strict=True))
-        before = modes.state.get()
-        try:
-            for part, function in zip(self.parts, self.functions, strict=True):
-                if part.switches:
-                    for node in part.switches:
-                        node.target(*node.args)
-                if function is not None:
-                    results = function(*[values[node] for node in part.inputs])
-                    values.update(zip(part.outputs, results, strict=True))
-                    del results
-                else:
-                    self.run_nodes(part, values)
-                for node in part.freed:
-                    values.pop(node, None)
-                modes.state.set(before)
-        finally:
-            modes.state.set(before)
-        return map_arg(graph.output_node.args[0], lambda node: self.value(node, values))
-
-    def run_nodes(self, part: Part, values: dict[Node, Any]) -> None:
-        for node in part.nodes:
-            args = map_arg(node.args, lambda used: self.value(used, values))
-            kwargs = map_arg(node.kwargs, lambda used: self.value(used, values))
-            if node.op == "call_method":
-                values[node] = getattr(args[0], node.target)(*args[1:], **kwargs)
-            elif node.op == "call_module":
-                values[node] = attribute(self.module, node.target)(*args, **kwargs)
-            else:
-                values[node] = node.target(*args, **kwargs)
-
-    def value(self, node: Node, values: dict[Node, Any]) -> Any:
-        return attribute(self.module, node.target) if node.op == "get_attr" else values[node]
-
-
-AnyPlan = CompiledPlan | Pieces | AsCaptured
-
-
 def layout_of(key: Any) -> Any:
-    """All of a plan's key but its numbers."""
+    """All of a plan's or a template's key but its numbers."""
     modes_of, facts = key
     return modes_of, tuple([fact if type(fact) is tuple and len(fact) > 2 else None for fact in facts])
 
@@ -327,13 +112,20 @@ def exactly(value: Any) -> Any:
 def varying(graph: Graph, plans: list[tuple[Any, Conditions]]) -> str:
     """The warning for numbers whose changing values have made too many programs."""
     columns = zip(*[facts for facts, _ in plans], strict=True)
-    numbers = {place for place, column in enumerate(columns) if len({*column} - {float}) > 1}
+    numbers = {place for place, column in enumerate(columns) if len({*column} - {float, int}) > 1}
     if not numbers:
-        numbers = {place for _, conditions in plans for place in conditions.places.values()}
+        numbers = {place for _, conditions in plans for place in conditions.inputs}
     inputs = [graph.placeholders[place] for place in sorted(numbers)]
     places = [node.meta.get(READ_FROM, (node.name, "a graph")) for node in inputs]
     places = places or [("a number", "a graph")]  # of plans that are gone
     return told(places[0][1], dict.fromkeys([name for name, _ in places]))
+
+
+def keep(plans: Recent, key: Any, plan: AnyPlan | Template) -> None:
+    """Keeps one more plan for a key."""
+    if sum(map(len, plans.values())) >= PLANS_LIMIT:
+        plans.drop()
+    plans.keep(key, [*plans.get(key, ()), plan])
 
 
 class CompiledFunction:
@@ -343,6 +135,9 @@ class CompiledFunction:
         self.module = module
         self.compile_forward, self.compile_backward, self.choose = forward, backward, choose
         self.plans = Recent()  # lists of plans, by key
+        self.templates = Recent()  # lists of templates, by key without open sizes
+        takes_sizes = all(getattr(each, TAKES_SIZES, False) for each in (forward, backward))
+        self.sizes = open_sizes(module.graph) if takes_sizes else None
         self.last: tuple[Any, AnyPlan] | None = None  # a key and its plan
         self.splits: dict[Any, Pieces] = {}
         self.natives = natives_of(module.graph)
@@ -414,6 +209,8 @@ class CompiledFunction:
             if key is None:
                 return self.refused(NO_PLAN)
             known = next((plan for plan in self.plans.find(key) or () if plan.conditions.hold(args)), None)
+            if known is None and self.sizes is not None:
+                known = self.at_sizes(key, args)
         except TypeError as error:
             let_through(error)
             return self.refused("an argument that cannot be compared")
@@ -434,15 +231,34 @@ class CompiledFunction:
             for plan in self.plans.get(key, ()):  # of another thread
                 if plan.conditions.hold(args):
                     return key, plan
+            shared = None if self.sizes is None else self.at_sizes(key, args)
+            if shared is not None:
+                return key, shared
             opened = self.open_changed(key)
             plan = self.make_plan(args, modes_of)
             key = self.key(args, modes_of)
-            if sum(map(len, self.plans.values())) >= PLANS_LIMIT:
-                self.plans.drop()
-            self.plans.keep(key, [*self.plans.get(key, ()), plan])
-            if type(plan) is CompiledPlan and not opened and self.builds.made(layout_of(key)):
+            keep(self.plans, key, plan)
+            if type(plan) is CompiledPlan and not opened and self.builds.made(layout_of(self.shared(key))):
                 note("varying", varying(self.module.graph, self.alike(key)))
             return key, plan
+
+    def shared(self, key: Any) -> Any:
+        """A key without the sizes that are open."""
+        return key if self.sizes is None or self.sizes.values(key) is None else self.sizes.key(key)
+
+    def at_sizes(self, key: Any, args: tuple[Any, ...]) -> AnyPlan | None:
+        """A plan for these sizes, of a template for which they are open."""
+        assert self.sizes is not None
+        values = self.sizes.values(key)
+        if values is None:
+            return None
+        for template in self.templates.find(self.sizes.key(key)) or ():
+            if template.conditions.hold(args):
+                plan: AnyPlan = template.plan(args, values) if type(template) is Template else template
+                with self.lock:
+                    keep(self.plans, key, plan)
+                return plan
+        return None
 
     def open_changed(self, key: Any) -> bool:
         """Lets floats be inputs that are constants of other plans, and others now; whether there are any."""
@@ -456,8 +272,9 @@ class CompiledFunction:
 
     def alike(self, key: object) -> list[tuple[Any, Conditions]]:
         """The facts and conditions of plans that differ from that of a key in nothing but numbers."""
-        layout = layout_of(key)
-        found = [(known[1], plans) for known, plans in self.plans.items() if layout_of(known) == layout]
+        layout = layout_of(self.shared(key))
+        every = [*self.plans.items(), *self.templates.items()]
+        found = [(known[1], plans) for known, plans in every if layout_of(known) == layout]
         return [(facts, plan.conditions) for facts, plans in found for plan in plans]
 
     def refused(self, reason: str, doubt: str | None = None, conditions: Conditions = OF_ALL) -> AsCaptured:
@@ -465,14 +282,48 @@ class CompiledFunction:
         return AsCaptured(self.module, doubt, conditions)
 
     def make_plan(self, args: tuple[Any, ...], modes_of: Around) -> AnyPlan:
+        found = None if self.sizes is None else self.make_template(args, modes_of)
+        if found is not None:
+            return found
         try:
             joint, casts = in_own_context(self.trace_floats, args, modes_of)
-        except Refused as found:
-            return self.without(found, args)
+        except Refused as refused:
+            return self.without(refused, args)
         if any(self.exposed) and self.saves_exposed(joint):
             return self.refused("a tensor that eager code saves is written through `.data` later")
         counters["plans"] += 1
-        return CompiledPlan(self, joint, in_own_context(self.program, joint, args), modes_of, casts)
+        program = in_own_context(self.program, joint, args)
+        return CompiledPlan(self, joint.facts, program, modes_of, casts)
+
+    def make_template(self, args: tuple[Any, ...], modes_of: Around) -> AnyPlan | None:
+        """A plan, and its template; None where sizes are as they are in this call."""
+        assert self.sizes is not None
+        values = self.sizes.values(self.key(args, modes_of))
+        if values is None:
+            return None
+        try:
+            joint, casts = in_own_context(self.trace_floats, args, modes_of, values)
+        except Refused as refused:
+            return self.narrowed(refused, args, modes_of)
+        if any(self.exposed) and self.saves_exposed(joint):
+            made: Any = self.refused("a tensor that eager code saves is written through `.data` later")
+        else:
+            counters["plans"] += 1
+            made = Template(self, in_own_context(self.program, joint, args), modes_of, casts)
+        keep(self.templates, self.shared(self.key(args, modes_of)), made)
+        return made.plan(args, values) if type(made) is Template else made
+
+    def narrowed(self, refused: Refused, args: tuple[Any, ...], modes_of: Around) -> AnyPlan | None:
+        """None where the sizes of this call let a graph be compiled that was refused while they were open;
+        else what serves it."""
+        try:
+            in_own_context(self.trace_floats, args, modes_of)
+        except Refused:
+            made = self.without(refused, args)
+            keep(self.templates, self.shared(self.key(args, modes_of)), made)
+            return made
+        note("narrowed", f"sizes could not be open: {refused.reason}")
+        return None
 
     def saves_exposed(self, joint: JointGraph) -> bool:
         """Whether eager would have saved a tensor that is written through `.data` later."""
@@ -533,21 +384,28 @@ class CompiledFunction:
         absent: frozenset[int] = NONE,
         casts: Casts = (),
         order: list[int] | None = None,
+        values: Values | None = None,
     ) -> tuple[JointGraph, Casts]:
-        """The joint graph, and the casts that it takes behind the inputs."""
+        """The joint graph, and the casts that it takes behind the inputs. `values`: those of open sizes."""
+        opened = None
+        if values is not None and self.sizes is not None:
+            opened = self.sizes.opened(self.key(args[: len(args) - len(casts)], modes_of), values)
         with entered(modes_of) as cache:
             joint = trace(
-                self.module, args, absent=absent, fixed=fixed, casts=casts, cache=cache, order=order
-            )
+                self.module, args, absent=absent, fixed=fixed, casts=casts, cache=cache, order=order,
+                opened=opened,
+            )  # fmt: skip
         if joint.casts and not casts and modes_of.keeps_casts:
             given = cast_inputs(args, joint.casts)
-            return self.trace((*args, *given), modes_of, fixed, absent, joint.casts, order)
+            return self.trace((*args, *given), modes_of, fixed, absent, joint.casts, order, values)
         return joint, casts
 
-    def trace_floats(self, args: tuple[Any, ...], modes_of: Around) -> tuple[JointGraph, Casts]:
+    def trace_floats(
+        self, args: tuple[Any, ...], modes_of: Around, values: Values | None = None
+    ) -> tuple[JointGraph, Casts]:
         """The same; the floats that something was asked of become constants, unless they have changed."""
         while True:
-            joint, casts = self.trace(args, modes_of, self.fixed)
+            joint, casts = self.trace(args, modes_of, self.fixed, values=values)
             found = joint.fixed | (joint.conditions.inputs - self.opened)
             if not found:
                 return joint, casts
@@ -557,23 +415,34 @@ class CompiledFunction:
     def program_for(self, plan: CompiledPlan, absent: frozenset[int], args: list[Any]) -> Program | None:
         """The program for gradients that never come for some values."""
         if absent not in plan.programs:
-            for index, _, _ in plan.casts:  # leaves, as they were in the call: autocast keeps casts of these
-                args[index] = wrap(args[index].array, True)
-            order = plan.whole.joint.wanted
-            try:
-                joint, _ = in_own_context(
-                    self.trace, tuple(args), plan.around, plan.fixed, absent, plan.casts, order
-                )
-            except Refused:
+            found = None if plan.template is None else plan.template.program_for(absent, args)
+            found = found or self.new_program(plan, absent, args)
+            if found is None:
                 return None
-            if joint.fixed or not plan.conditions.cover(joint.conditions):  # for fewer floats than the plan
-                return None
-            made = in_own_context(self.program, joint, tuple(args))
-            made.read |= plan.read  # gradients may come to other values after all
-            made.copied |= plan.whole.copied
-            made.saved |= plan.whole.saved
-            plan.programs[absent] = made
+            plan.programs[absent] = found
+        if plan.template is not None:
+            plan.template.serves(plan.programs[absent])
         return plan.programs[absent]
+
+    def new_program(self, plan: CompiledPlan, absent: frozenset[int], args: list[Any]) -> Program | None:
+        for index, _, _ in plan.casts:  # leaves, as they were in the call: autocast keeps casts of these
+            args[index] = wrap(args[index].array, True)
+        order, given, values = plan.whole.joint.wanted, tuple(args), None
+        if plan.template is not None and self.sizes is not None:
+            values = self.sizes.values(self.key(given[: len(given) - len(plan.casts)], plan.around))
+        try:
+            joint, _ = in_own_context(
+                self.trace, given, plan.around, plan.fixed, absent, plan.casts, order, values
+            )
+        except Refused:
+            return None
+        made = in_own_context(self.program, joint, given)
+        if joint.fixed or not plan.conditions.cover(made.conditions.of_floats()):  # for fewer floats
+            return None
+        made.read |= plan.whole.read  # gradients may come to other values after all
+        made.copied |= plan.whole.copied
+        made.saved |= plan.whole.saved
+        return made
 
     def program(self, joint: JointGraph, args: tuple[Any, ...]) -> Program:
         made = cut(joint, self.choose)
@@ -587,9 +456,13 @@ class CompiledFunction:
         absent = [n for stage in joint.stages for n in stage.values if n not in stage.differentiated]
         read, checked = inputs_read(joint), inputs_checked(joint)
         copied, saved = inputs_copied(joint, made.residuals), inputs_saved(joint)
-        return Program(joint, made, forward, backwards, read, copied, saved, checked, frozenset(absent))
+        return Program(
+            joint, made, forward, backwards, read, copied, saved, checked, frozenset(absent), joint.relied()
+        )
 
     def derivative(self, program: Program, stage: int) -> CompiledFunction:
-        if stage not in program.derivatives:
-            program.derivatives[stage] = self.like(derivative(program.joint, program.joint.stages[stage]))
-        return program.derivatives[stage]
+        made: CompiledFunction | None = program.derivatives.get(stage)
+        if made is None:
+            made = self.like(derivative(program.joint, program.joint.stages[stage]))
+            program.derivatives[stage] = made
+        return made

@@ -10,14 +10,21 @@ from collections.abc import Callable
 
 from weft.core.settings import settings
 
-counters: dict[str, int] = {"plans": 0, "fallbacks": 0, "reruns": 0, "natives": 0, "varying": 0}
+counters: dict[str, int] = {
+    "plans": 0,
+    "fallbacks": 0,
+    "reruns": 0,
+    "natives": 0,
+    "varying": 0,
+    "narrowed": 0,
+}
 """How many plans were made, how many graphs run as captured, how many backwards ran them again, how many
 nodes run by themselves between compiled pieces, and how many functions get no more plans, since the numbers
-that they are called with vary."""
+that they are called with vary, and how many plans are for one size of those that are open."""
 reasons: list[str] = []
 """Why graphs, or nodes, run as they were captured, or calls op by op, last ones last."""
 watchers: list[Callable[[str, str], None]] = []
-"""Called with the kind ("fallbacks", "natives" or "varying") and the reason."""
+"""Called with the kind ("fallbacks", "natives", "varying" or "narrowed") and the reason."""
 
 
 class NotCompiled(BaseException):

@@ -13,7 +13,8 @@ from typing import Any
 from weft.aot.conditions import Conditions
 from weft.aot.facts import DETACH, Constant, Input, Number, Output, Value, ViewOf
 from weft.aot.runtime.around import PLAIN_MODES
-from weft.aot.runtime.compiled import CompiledFunction, CompiledPlan
+from weft.aot.runtime.compiled import CompiledFunction
+from weft.aot.runtime.plans import CompiledPlan
 from weft.core import modes
 from weft.core.records import record
 from weft.tensor.base import PLAIN

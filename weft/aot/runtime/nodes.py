@@ -322,13 +322,13 @@ def node_facts(call: CompiledCall, number: int, args: tuple[Any, ...], values: l
     joint = call.program.joint
     stage = joint.stages[number]
     whole = call.plan.programs.get(frozenset(), call.program)
-    known: dict[Any, NodeFacts] = call.program.node_facts
-    key = number, id(call.plan.whole), id(whole)
+    known: dict[Any, NodeFacts] = call.plan.node_facts
+    key = number, id(call.program), id(whole)
     if key not in known:
         ways = call.plan.whole.joint.stages[number].gradients, whole.joint.stages[number].gradients
         there = [None not in both for both in zip(*ways, strict=True)]
         count = len(joint.wanted)
-        behind_edges = [types_of(call.program, args)[index][:2] for index in joint.wanted]
+        behind_edges = [types_of(call.plan, args)[index][:2] for index in joint.wanted]
         behind_edges += [(values[lower].array.shape, values[lower].array.dtype) for lower in stage.lower]
         arrays = [values[value].array for value in stage.values]
         known[key] = NodeFacts(

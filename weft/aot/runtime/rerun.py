@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.aot.facts import Casts, Facts, Value, ViewOf
+from weft.aot.facts import Casts, Value, ViewOf
 from weft.aot.joint import Stage, cut_tape
-from weft.aot.runtime.around import AUTOCAST, Around, entered
+from weft.aot.runtime.around import AUTOCAST, entered
 from weft.aot.runtime.counting import counters
 from weft.aot.runtime.effects import in_layout
 from weft.autograd import engine
@@ -59,14 +59,14 @@ def unchecked(module: GraphModule) -> GraphModule:
     return GraphModule(module, graph)
 
 
-def types_of(program: Any, args: Args) -> list[Any]:
-    """Shape, dtype and strides of the inputs that are tensors: as a program is made for them, it keeps them,
-    and they take no memory in each call.
+def types_of(plan: Any, args: Args) -> list[Any]:
+    """Shape, dtype and strides of the inputs that are tensors: as a plan is made for them, it keeps them, and
+    they take no memory in each call.
     """
-    if program.types is None:
+    if plan.types is None:
         arrays = [value.array if type(value) in PLAIN else None for value in args]
-        program.types = [None if a is None else (a.shape, a.dtype, a.strides) for a in arrays]
-    types: list[Any] = program.types
+        plan.types = [None if a is None else (a.shape, a.dtype, a.strides) for a in arrays]
+    types: list[Any] = plan.types
     return types
 
 
@@ -78,19 +78,13 @@ class Rerun:
         "drawn",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        module: GraphModule,
-        facts: Facts,
-        program: Any,
-        args: Args,
-        modes_of: Around,
-        casts: Casts,
-        drawn: Drawn | None = None,
-    ) -> None:
+    def __init__(self, plan: Any, program: Any, args: Args, drawn: Drawn | None = None) -> None:
         """`drawn`: the random numbers, where that is known already."""
-        self.module, self.facts, self.wanted = module, facts, program.joint.wanted
-        self.around, self.casts = modes_of, casts
+        if plan.unchecked is None:
+            plan.unchecked = unchecked(plan.module)
+        facts, casts = plan.facts, plan.casts
+        self.module, self.facts, self.wanted = plan.unchecked, facts, program.joint.wanted
+        self.around, self.casts = plan.around, casts
         first = len(args) - len(casts)
         read = program.read | {  # who runs again casts again
             index for place, (index, _, _) in enumerate(casts, first) if place in program.read
@@ -98,7 +92,7 @@ class Rerun:
         written = {w.input for w in facts.written}
         count = len(args)
         self.numbers: list[Any] = [None] * count  # inputs that are no tensors
-        self.types: list[Any] = types_of(program, args)
+        self.types: list[Any] = types_of(plan, args)
         self.arrays: list[Any] = [None] * count  # None where elements do not matter
         self.edges: list[Any] = [(None, 0)] * count
         self.cells: list[Any] = [None] * count
