@@ -23,13 +23,17 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from dataclasses import field
+from typing import Any
 
 import numpy as np
 
+from weft.core.expressions import Expression
 from weft.core.records import record
+from weft.core.symbolic import Symbolic
 from weft.graph.effects import NATIVE, can_fail, effect, overlaps
 from weft.graph.graph import Graph
 from weft.graph.node import Node
+from weft.trace.fake import is_tensor
 from weft.trace.module import GraphModule
 
 SWITCHES = ("_set_grad_enabled", "_set_inference_mode", "_set_autocast")
@@ -162,16 +166,39 @@ def split(
         for used in node.all_input_nodes:
             if used.op != "get_attr":
                 last[used] = len(parts) if node.op == "output" else max(home[node], last.get(used, -1))
+    numbers = _open_numbers(graph)
     for number, part in enumerate(parts):
         own = set(part.nodes)
         read = [u for n in part.nodes for u in n.all_input_nodes if u.op != "get_attr" and u not in own]
-        part.inputs = list(dict.fromkeys(read))
+        sizes = [] if part.native else _sizes_of(read, numbers)
+        last.update({each: max(number, last.get(each, -1)) for each in sizes})
+        part.inputs = list(dict.fromkeys([*sizes, *read]))
+    for number, part in enumerate(parts):
+        own = set(part.nodes)
         part.outputs = [node for node in part.nodes if last.get(node, number) > number]
         part.freed = [node for node, reader in last.items() if reader == number and node not in own]
         if not part.native:
             part.module = _piece(module, part)
     expose(graph, parts, home, later)
     return parts
+
+
+def _open_numbers(graph: Graph) -> dict[Expression, Node]:
+    """The inputs that are open numbers: see `weft.aot.sizes`."""
+    given = [(node.meta.get("val"), node) for node in graph.placeholders]
+    return {value.expression: node for value, node in given if isinstance(value, Symbolic)}
+
+
+def _sizes_of(nodes: Iterable[Node], numbers: dict[Expression, Node]) -> list[Node]:
+    """The inputs that tell the open sizes of these nodes' values."""
+    found: dict[Node, None] = {}
+    for node in nodes if numbers else ():
+        value: Any = node.meta.get("val")
+        for size in value.array.shape if is_tensor(value) else ():
+            for one in size.expression.symbols if isinstance(size, Symbolic) else ():
+                source = numbers.get(Expression("symbol", (one,), one.kind))
+                found |= {} if source is None else {source: None}
+    return list(found)
 
 
 def _rows(graph: Graph, natives: set[Node], ends: set[Node]) -> list[Part]:

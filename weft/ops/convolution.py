@@ -272,7 +272,7 @@ def _check_transposed(
             for word, value in zip(words, values, strict=True)
         )
         raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got {detail}")
-    if min(shape[2:]) < 1 and min(x.shape[2:]) > 0:
+    if any(n < 1 for n in shape[2:]) and all(n > 0 for n in x.shape[2:]):
         raise RuntimeError(
             f"Given input size per channel: ({times(x.shape[2:])}). Calculated output size per channel: "
             f"({times(shape[2:])}). "

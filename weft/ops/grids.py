@@ -119,7 +119,7 @@ def affine_grid(theta: Any, size: Any, align_corners: Any) -> Any:
                 f"weft.Size({list(kind.shape)})."
             )
         )
-    if min(size) <= 0:
+    if any(n <= 0 for n in size):
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
     return affine_grid_generator(theta, size, align_corners)
 

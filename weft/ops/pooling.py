@@ -129,7 +129,7 @@ def pooled_shape(name: str, axes: int, x: TensorType, geometry: Window, ceil_mod
             "input, but "
             f"got:{list(shape)}"
         )
-    if min(counts) < 1:
+    if any(count < 1 for count in counts):
         if axes == 3 and name == "avg_pool3d":
             have = " ".join(f"{a}: {n}" for a, n in zip("THW", spatial, strict=True))
             want = " ".join(f"k{a}: {n}" for a, n in zip("THW", taps, strict=True))
@@ -352,7 +352,7 @@ def _adaptive_shape(name: str, axes: int, x: TensorType, size: tuple[int, ...]) 
                 f"{list(shown)} with dimension {place} being empty"
             )
     shape = (*x.shape[: rank - axes], *size)
-    if min(size) < 0:
+    if any(n < 0 for n in size):
         if maximum:
             full = (*shown[: len(shown) - len(sized)], *sized)
             raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(full)}")
