@@ -12,6 +12,13 @@ from weft.array_api.base import axes_of, promoted, w
 from weft.core import dtypes
 from weft.tensor.base import Tensor
 
+__all__ = [
+    "argmax", "argmin", "argsort", "concat", "count_nonzero", "expand_dims", "flip", "matrix_transpose",
+    "moveaxis", "nonzero", "permute_dims", "repeat", "reshape", "roll", "searchsorted", "sort", "squeeze",
+    "stack", "take", "take_along_axis", "tile", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values", "unstack", "where",
+]  # fmt: skip
+
 UniqueAll = namedtuple("UniqueAll", "values indices inverse_indices counts")
 UniqueCounts = namedtuple("UniqueCounts", "values counts")
 UniqueInverse = namedtuple("UniqueInverse", "values inverse_indices")

@@ -77,6 +77,13 @@ def promoted(*operands: Any) -> tuple[Tensor, ...]:
     return tuple(array if array.dtype is kind else array.to(kind) for array in made)
 
 
+def named(function: Callable[..., Tensor], name: str, text: str) -> Callable[..., Tensor]:
+    """The function under this name, with this text."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = text
+    return function
+
+
 def axes_of(axis: Any, x: Tensor) -> tuple[int, ...]:
     """Dimensions as numbers from 0 on; None is all of them."""
     if axis is None:

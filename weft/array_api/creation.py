@@ -9,6 +9,12 @@ from weft.array_api.base import promoted, shape_of, w
 from weft.core import dtypes
 from weft.tensor.base import Tensor
 
+__all__ = [
+    "arange", "asarray", "e", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "inf",
+    "linspace", "meshgrid", "nan", "newaxis", "ones", "ones_like", "pi", "tril", "triu", "zeros",
+    "zeros_like",
+]  # fmt: skip
+
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
     """An array from an array, from nested sequences or from a number."""

@@ -13,6 +13,10 @@ from weft.core.dtypes import finfo as finfo
 from weft.core.dtypes import iinfo as iinfo
 from weft.tensor.base import Tensor
 
+__all__ = [
+    "astype", "broadcast_arrays", "broadcast_to", "can_cast", "finfo", "iinfo", "isdtype", "result_type",
+]  # fmt: skip
+
 STANDARD: Final[tuple[str, ...]] = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float32", "float64", "complex64", "complex128"),

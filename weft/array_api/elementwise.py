@@ -5,27 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from weft.array_api.base import array_of, promoted, w
+from weft.array_api.base import array_of, named, promoted, w
 from weft.core import dtypes
 from weft.tensor.base import Tensor
+
+__all__ = ["clip", "conj", "imag", "pow", "real", "sign"]
 
 UNARY: Final = {
     name: name
     for name in (
         *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1"),
-        *(
-            "isfinite",
-            "isinf",
-            "isnan",
-            "log",
-            "log1p",
-            "log2",
-            "log10",
-            "logical_not",
-            "negative",
-            "positive",
-        ),
-        *("reciprocal", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh"),
+        *("isfinite", "isinf", "isnan", "log", "log1p", "log2", "log10", "logical_not", "negative"),
+        *("positive", "reciprocal", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh"),
     )
 } | {"bitwise_invert": "bitwise_not"}
 ROUNDING: Final = ("ceil", "floor", "round", "trunc")
@@ -34,16 +25,8 @@ BINARY: Final = {
     for name in (
         *("add", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift"),
         *("bitwise_xor", "copysign", "divide", "floor_divide", "hypot", "logaddexp", "logical_and"),
-        *(
-            "logical_or",
-            "logical_xor",
-            "maximum",
-            "minimum",
-            "multiply",
-            "nextafter",
-            "remainder",
-            "subtract",
-        ),
+        *("logical_or", "logical_xor", "maximum", "minimum", "multiply", "nextafter", "remainder"),
+        *("subtract",),
     )
 } | {
     "equal": "eq",
@@ -60,7 +43,7 @@ def _unary(name: str, own: str) -> Callable[..., Tensor]:
         made: Tensor = getattr(w, own)(x)
         return made
 
-    return _named(function, name, f"`weft.{own}` of each element.")
+    return named(function, name, f"`weft.{own}` of each element.")
 
 
 def _rounding(name: str) -> Callable[..., Tensor]:
@@ -70,7 +53,7 @@ def _rounding(name: str) -> Callable[..., Tensor]:
             return w.complex(w.round(x.real), w.round(x.imag))
         return x.clone() if whole else getattr(w, name)(x)
 
-    return _named(function, name, f"`weft.{name}` of each element; whole numbers as they are.")
+    return named(function, name, f"`weft.{name}` of each element; whole numbers as they are.")
 
 
 def _binary(name: str, own: str) -> Callable[..., Tensor]:
@@ -78,13 +61,7 @@ def _binary(name: str, own: str) -> Callable[..., Tensor]:
         made: Tensor = getattr(w, own)(*promoted(x1, x2))
         return made
 
-    return _named(function, name, f"`weft.{own}` of pairs of elements, with the standard's promotion.")
-
-
-def _named(function: Callable[..., Tensor], name: str, text: str) -> Callable[..., Tensor]:
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = text
-    return function
+    return named(function, name, f"`weft.{own}` of pairs of elements, with the standard's promotion.")
 
 
 TABLE: Final[dict[str, Callable[..., Tensor]]] = {

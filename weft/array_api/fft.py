@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.array_api.base import w
+from weft.array_api.base import named, w
 from weft.tensor.base import Tensor
 
 
@@ -14,9 +14,7 @@ def _line(name: str, text: str) -> Callable[..., Tensor]:
         made: Tensor = getattr(w, f"fft_{name}")(x, n=n, dim=axis, norm=norm)
         return made
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = text
-    return function
+    return named(function, name, text)
 
 
 def _space(name: str, text: str) -> Callable[..., Tensor]:
@@ -24,9 +22,7 @@ def _space(name: str, text: str) -> Callable[..., Tensor]:
         made: Tensor = getattr(w, f"fft_{name}")(x, s=s, dim=axes, norm=norm)
         return made
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = text
-    return function
+    return named(function, name, text)
 
 
 fft = _line("fft", "The discrete Fourier transform along a dimension.")

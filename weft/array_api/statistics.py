@@ -10,6 +10,11 @@ from weft.core import dtypes
 from weft.core.dtypes import BY_NAME
 from weft.tensor.base import Tensor
 
+__all__ = [
+    "all", "any", "cumulative_prod", "cumulative_sum", "diff", "max", "mean", "min", "prod", "std", "sum",
+    "var",
+]  # fmt: skip
+
 
 def _sum_dtype(x: Tensor, dtype: Any) -> Any:
     """Whole numbers are summed as the widest of their kind that there is."""
@@ -20,6 +25,22 @@ def _sum_dtype(x: Tensor, dtype: Any) -> Any:
     return dtypes.int64 if x.dtype is dtypes.bool_ else x.dtype
 
 
+def _at_once(
+    function: Callable[..., Tensor], alone: Callable[[Tensor], Tensor], x: Tensor, axis: Any, keepdims: bool,
+    **options: Any,
+) -> Tensor:  # fmt: skip
+    """A function over dimensions; over none of them it gives what `alone` gives of the array."""
+    axes = axes_of(axis, x)
+    return function(x, axes, keepdim=keepdims, **options) if axes else alone(x)
+
+
+def _one_by_one(function: Callable[..., Tensor], x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """A function that takes one dimension, over several."""
+    for each in sorted(axes_of(axis, x), reverse=True):
+        x = function(x, each, keepdims)
+    return x
+
+
 def sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The sum over dimensions."""
     axes, kind = axes_of(axis, x), _sum_dtype(x, dtype)
@@ -28,60 +49,42 @@ def sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = F
 
 def prod(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The product over dimensions."""
-    made = x.to(_sum_dtype(x, dtype))
-    for each in sorted(axes_of(axis, x), reverse=True):
-        made = w.prod(made, each, keepdims)
-    return made
+    return _one_by_one(w.prod, x.to(_sum_dtype(x, dtype)), axis, keepdims)
 
 
 def mean(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The mean over dimensions."""
-    axes = axes_of(axis, x)
-    return w.mean(x, axes, keepdims) if axes else x
+    return _at_once(w.mean, lambda x: x, x, axis, keepdims)
 
 
 def var(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance over dimensions; `correction` is taken off the number of elements."""
-    axes = axes_of(axis, x)
-    if not axes:
-        return w.zeros_like(x)
-    return w.var(x, axes, correction=correction, keepdim=keepdims)
+    return _at_once(w.var, w.zeros_like, x, axis, keepdims, correction=correction)
 
 
 def std(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation over dimensions."""
-    axes = axes_of(axis, x)
-    if not axes:
-        return w.zeros_like(x)
-    return w.std(x, axes, correction=correction, keepdim=keepdims)
+    return _at_once(w.std, w.zeros_like, x, axis, keepdims, correction=correction)
 
 
 def max(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The largest element over dimensions."""
-    axes = axes_of(axis, x)
-    return w.amax(x, axes, keepdims) if axes else x.clone()
+    return _at_once(w.amax, w.clone, x, axis, keepdims)
 
 
 def min(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The smallest element over dimensions."""
-    axes = axes_of(axis, x)
-    return w.amin(x, axes, keepdims) if axes else x.clone()
+    return _at_once(w.amin, w.clone, x, axis, keepdims)
 
 
 def all(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Whether no element is zero, over dimensions."""
-    made = x.to(dtypes.bool_)
-    for each in sorted(axes_of(axis, x), reverse=True):
-        made = w.all(made, each, keepdims)
-    return made
+    return _one_by_one(w.all, x.to(dtypes.bool_), axis, keepdims)
 
 
 def any(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Whether some element is not zero, over dimensions."""
-    made = x.to(dtypes.bool_)
-    for each in sorted(axes_of(axis, x), reverse=True):
-        made = w.any(made, each, keepdims)
-    return made
+    return _one_by_one(w.any, x.to(dtypes.bool_), axis, keepdims)
 
 
 def _running(

@@ -8,45 +8,14 @@ tensor([0., 1.]) tensor([0, 1])
 tensor([2., 3.]) tensor([2, 3])
 """
 
-from weft.data.collate import default_collate as default_collate
-from weft.data.collate import default_convert as default_convert
-from weft.data.dataloader import DataLoader as DataLoader
+from weft.data import collate, dataloader, dataset, distributed, sampler, worker
+from weft.data.collate import *  # noqa: F403
+from weft.data.dataloader import *  # noqa: F403
 from weft.data.dataloader import _DatasetKind as _DatasetKind
-from weft.data.dataset import ChainDataset as ChainDataset
-from weft.data.dataset import ConcatDataset as ConcatDataset
-from weft.data.dataset import Dataset as Dataset
-from weft.data.dataset import IterableDataset as IterableDataset
-from weft.data.dataset import StackDataset as StackDataset
-from weft.data.dataset import Subset as Subset
-from weft.data.dataset import TensorDataset as TensorDataset
-from weft.data.dataset import random_split as random_split
-from weft.data.distributed import DistributedSampler as DistributedSampler
-from weft.data.sampler import BatchSampler as BatchSampler
-from weft.data.sampler import RandomSampler as RandomSampler
-from weft.data.sampler import Sampler as Sampler
-from weft.data.sampler import SequentialSampler as SequentialSampler
-from weft.data.sampler import SubsetRandomSampler as SubsetRandomSampler
-from weft.data.sampler import WeightedRandomSampler as WeightedRandomSampler
-from weft.data.worker import get_worker_info as get_worker_info
+from weft.data.dataset import *  # noqa: F403
+from weft.data.distributed import *  # noqa: F403
+from weft.data.sampler import *  # noqa: F403
+from weft.data.worker import *  # noqa: F403
 
-__all__ = [
-    "BatchSampler",
-    "ChainDataset",
-    "ConcatDataset",
-    "DataLoader",
-    "Dataset",
-    "DistributedSampler",
-    "IterableDataset",
-    "RandomSampler",
-    "Sampler",
-    "SequentialSampler",
-    "StackDataset",
-    "Subset",
-    "SubsetRandomSampler",
-    "TensorDataset",
-    "WeightedRandomSampler",
-    "default_collate",
-    "default_convert",
-    "get_worker_info",
-    "random_split",
-]
+_PARTS = (collate, dataloader, dataset, distributed, sampler, worker)
+__all__ = [name for part in _PARTS for name in part.__all__]

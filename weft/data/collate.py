@@ -18,6 +18,8 @@ from weft.tensor.base import Tensor
 from weft.tensor.creation import as_tensor, tensor
 from weft.tensor.faces import FUNCTIONS
 
+__all__ = ["default_collate", "default_convert"]
+
 _stack: Callable[..., Tensor] = FUNCTIONS["stack"]
 
 np_str_obj_array_pattern = re.compile(r"[SaUO]")

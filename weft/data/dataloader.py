@@ -23,6 +23,8 @@ from weft.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSa
 from weft.data.worker import get_worker_info as get_worker_info
 from weft.data.workers import WorkersIterator
 
+__all__ = ["DataLoader"]
+
 T_co = TypeVar("T_co", covariant=True)
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 

@@ -18,6 +18,11 @@ from weft.core.generator import Generator, default_generator
 from weft.tensor.base import Tensor
 from weft.tensor.faces import FUNCTIONS
 
+__all__ = [
+    "ChainDataset", "ConcatDataset", "Dataset", "IterableDataset", "StackDataset", "Subset", "TensorDataset",
+    "random_split",
+]  # fmt: skip
+
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 

@@ -9,6 +9,8 @@ from typing import Any
 from weft.data.sampler import Sampler, _randperm
 from weft.tensor.random_state import Generator
 
+__all__ = ["DistributedSampler"]
+
 
 class DistributedSampler(Sampler[int]):
     """The keys of process `rank` out of `num_replicas`: every so many-th of an order that all draw alike.

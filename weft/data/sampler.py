@@ -16,6 +16,11 @@ from weft.tensor.creation import as_tensor
 from weft.tensor.faces import FUNCTIONS
 from weft.tensor.random_state import Generator
 
+__all__ = [
+    "BatchSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler",
+    "WeightedRandomSampler",
+]  # fmt: skip
+
 T_co = TypeVar("T_co", covariant=True)
 
 _empty: Callable[..., Any] = FUNCTIONS["empty"]

@@ -38,6 +38,8 @@ from weft.core.generator import default_generator
 from weft.data.fetch import DatasetKind, IterableFetcher, MapFetcher
 from weft.tensor.storage import UntypedStorage
 
+__all__ = ["get_worker_info"]
+
 LARGE: Final = 1 << 14
 RAW: Final = hasattr(os, "readv")
 """From how many bytes on memory goes by itself, and whether it can go around the pipe's own messages."""

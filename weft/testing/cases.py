@@ -15,6 +15,8 @@ from weft.capture.counters import counters
 from weft.testing.equality import Equality
 from weft.testing.graphs import bare_graph, is_graph_text
 
+__all__ = ["TestCase", "run_tests"]
+
 
 class TestCase(unittest.TestCase):
     """`unittest.TestCase` whose `assertEqual` knows tensors."""

@@ -18,6 +18,8 @@ import numpy as np
 from weft.core.dtypes import BY_NAME
 from weft.tensor.base import Tensor
 
+__all__ = ["assert_allclose", "assert_close", "same"]
+
 Message = str | Callable[[str], str] | None
 
 

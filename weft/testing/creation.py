@@ -10,6 +10,8 @@ import numpy as np
 import weft
 from weft.tensor.base import Tensor
 
+__all__ = ["make_tensor"]
+
 RANGES: dict[str, tuple[float, float]] = {"bool": (0, 2), "uint8": (0, 10)}
 """Values lie in [-9, 10) unless these say otherwise."""
 

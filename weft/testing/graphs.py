@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+__all__ = ["normalize_gm"]
+
 
 def normalize_gm(text: str) -> str:
     """A printed graph module without lines of comment (they name files), trailing and double blanks."""

@@ -15,6 +15,14 @@ from weft.tensor.base import Tensor
 from weft.testing.backends import CompileCounter
 from weft.testing.comparison import same
 
+__all__ = [
+    "clone_me", "collect_results", "empty_line_normalizer", "expectedFailureCodegenDynamic",
+    "expectedFailureDynamic", "make_test_cls_with_patches", "rand_strided", "reduce_to_scalar_loss",
+    "remove_optimized_module_prefix", "remove_trailing_space", "requires_bwd_pass", "reset_rng_state",
+    "skipIfNotPy311", "skipIfNotPy312", "skipIfOnlyNotPy312", "skipIfPy312", "standard_test", "strip_comment",
+    "three", "unsupported", "xfailIfPy312",
+]  # fmt: skip
+
 three = 3
 """A constant in a module."""
 

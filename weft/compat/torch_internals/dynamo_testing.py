@@ -13,7 +13,7 @@ from typing import Any
 
 from weft.aot.backends import aot, as_it_is
 from weft.compiler import lookup_backend, optimize
-from weft.testing.backends import CompileCounter
+from weft.testing.backends import CompileCounter, EagerAndRecordGraphs
 from weft.testing.programs import expectedFailureDynamic
 
 PYTHON_314 = hasattr(sys, "remote_exec")
@@ -35,16 +35,16 @@ class CompileCounterInt(CompileCounter):
     """A `CompileCounter` for code over integers."""
 
 
-class AotEagerAndRecordGraphs:
+class AotEagerAndRecordGraphs(EagerAndRecordGraphs):
     """Keeps captured graphs in `graphs`, those of forward in `fw_graphs`, of backward in `bw_graphs`."""
 
     def __init__(self) -> None:
-        self.graphs: list[Any] = []
+        super().__init__()
         self.fw_graphs: list[Any] = []
         self.bw_graphs: list[Any] = []
 
     def __call__(self, graph_module: Any, example_inputs: list[Any]) -> Callable[..., Any]:
-        self.graphs.append(graph_module)
+        super().__call__(graph_module, example_inputs)
 
         def forward(graph: Any, inputs: list[Any]) -> Callable[..., Any]:
             self.fw_graphs.append(graph)
@@ -58,14 +58,11 @@ class AotEagerAndRecordGraphs:
         return found
 
 
-class InductorAndRecordGraphs:
+class InductorAndRecordGraphs(EagerAndRecordGraphs):
     """Keeps captured graphs in `graphs` and compiles them natively."""
 
-    def __init__(self) -> None:
-        self.graphs: list[Any] = []
-
     def __call__(self, graph_module: Any, example_inputs: list[Any]) -> Callable[..., Any]:
-        self.graphs.append(graph_module)
+        super().__call__(graph_module, example_inputs)
         return lookup_backend("native")(graph_module, example_inputs)
 
 
