@@ -7,12 +7,14 @@ the function of its name and nothing else; only `PReLU` and attention have somet
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import weft.nn.functional as F
 import weft.nn.init as init
 from weft.nn.modules.linear import NonDynamicallyQuantizableLinear
 from weft.nn.modules.module import Module
+from weft.nn.modules.ranked import Showing
+from weft.nn.modules.utils import named
 from weft.nn.parameter import Parameter
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
@@ -62,19 +64,16 @@ class Softsign(Module):
 
 
 # -- in place by choice --------------------------------------------------------------------------------------
-class _InPlace(Module):
-    """A layer whose only option is to work in place."""
+class _InPlace(Showing):
+    """A layer that can work in place; here, its only option."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
     def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
-
-
-def _and_in_place(text: str, inplace: bool) -> str:
-    return f"{text}, inplace=True" if inplace else text
+        shown = [named(self, name) for name in self._shown]
+        return ", ".join(shown + ["inplace=True"] * bool(self.inplace))
 
 
 class ReLU(_InPlace):
@@ -126,28 +125,29 @@ class Hardswish(_InPlace):
 
 
 # -- with numbers --------------------------------------------------------------------------------------------
-class Threshold(Module):
+class Threshold(_InPlace):
     """`x` where it is above `threshold`, else `value`."""
 
+    _shown = ("threshold", "value")
+
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        super().__init__()
-        self.threshold, self.value, self.inplace = threshold, value, inplace
+        super().__init__(inplace)
+        self.threshold, self.value = threshold, value
 
     def forward(self, input: Tensor) -> Tensor:
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
-    def extra_repr(self) -> str:
-        return _and_in_place(f"threshold={self.threshold}, value={self.value}", self.inplace)
 
-
-class Hardtanh(Module):
+class Hardtanh(_InPlace):
     """`x` kept between `min_val` and `max_val`."""
+
+    _shown: ClassVar[tuple[str, ...]] = ("min_val", "max_val")
 
     def __init__(
         self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False,
         min_value: float | None = None, max_value: float | None = None,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(inplace)
         if min_value is not None:
             _warn_of_name("min_value", "min_val")
             min_val = min_value
@@ -156,13 +156,10 @@ class Hardtanh(Module):
             max_val = max_value
         if not max_val > min_val:
             raise AssertionError(f"max_val ({max_val}) must be greater than min_val ({min_val})")
-        self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
+        self.min_val, self.max_val = min_val, max_val
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
-
-    def extra_repr(self) -> str:
-        return _and_in_place(f"min_val={self.min_val}, max_val={self.max_val}", self.inplace)
 
 
 def _warn_of_name(old: str, new: str) -> None:
@@ -173,19 +170,18 @@ def _warn_of_name(old: str, new: str) -> None:
 class ReLU6(Hardtanh):
     """`x` kept between 0 and 6."""
 
+    _shown = ()
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
 
-    extra_repr = _InPlace.extra_repr
 
+class _WithAlpha(_InPlace):
+    _shown = ("alpha",)
 
-class _WithAlpha(Module):
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha, self.inplace = alpha, inplace
-
-    def extra_repr(self) -> str:
-        return _and_in_place(f"alpha={self.alpha}", self.inplace)
+        super().__init__(inplace)
+        self.alpha = alpha
 
 
 class ELU(_WithAlpha):
@@ -202,33 +198,31 @@ class CELU(_WithAlpha):
         return F.celu(input, self.alpha, self.inplace)
 
 
-class LeakyReLU(Module):
+class LeakyReLU(_InPlace):
     """`x` where it is positive, else `negative_slope * x`."""
 
+    _shown = ("negative_slope",)
+
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
-        super().__init__()
-        self.negative_slope, self.inplace = negative_slope, inplace
+        super().__init__(inplace)
+        self.negative_slope = negative_slope
 
     def forward(self, input: Tensor) -> Tensor:
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
-    def extra_repr(self) -> str:
-        return _and_in_place(f"negative_slope={self.negative_slope}", self.inplace)
 
-
-class RReLU(Module):
+class RReLU(_InPlace):
     """`x` where it is positive, else a slope times it: drawn between the bounds while training, else their
     mean."""
 
+    _shown = ("lower", "upper")
+
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
-        super().__init__()
-        self.lower, self.upper, self.inplace = lower, upper, inplace
+        super().__init__(inplace)
+        self.lower, self.upper = lower, upper
 
     def forward(self, input: Tensor) -> Tensor:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        return _and_in_place(f"lower={self.lower}, upper={self.upper}", self.inplace)
 
 
 class GELU(Module):
@@ -245,8 +239,10 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class Softplus(Module):
+class Softplus(Showing):
     """`log(1 + exp(beta * x)) / beta`, and `x` itself where `beta * x` is above `threshold`."""
+
+    _shown = ("beta", "threshold")
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -254,9 +250,6 @@ class Softplus(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softplus(input, self.beta, self.threshold)
-
-    def extra_repr(self) -> str:
-        return f"beta={self.beta}, threshold={self.threshold}"
 
 
 class _Shrink(Module):
@@ -282,8 +275,10 @@ class Softshrink(_Shrink):
         return F.softshrink(input, self.lambd)
 
 
-class PReLU(Module):
+class PReLU(Showing):
     """`x` where it is positive, else `weight * x`, the weight learnt: one, or one per channel."""
+
+    _shown = ("num_parameters",)
 
     weight: Tensor
 
@@ -302,18 +297,14 @@ class PReLU(Module):
     def forward(self, input: Tensor) -> Tensor:
         return F.prelu(input, self.weight)
 
-    def extra_repr(self) -> str:
-        return f"num_parameters={self.num_parameters}"
-
 
 # -- along a dimension ---------------------------------------------------------------------------------------
-class _AlongDim(Module):
+class _AlongDim(Showing):
+    _shown = ("dim",)
+
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
 
 class GLU(_AlongDim):

@@ -10,10 +10,11 @@ from typing import Any
 
 import weft.nn.functional as F
 from weft.core.dtypes import int64
-from weft.nn.modules.lazy import LazyModuleMixin
+from weft.nn.modules.lazy import LazyLayer
 from weft.nn.modules.module import Module
 from weft.nn.modules.normalization import _Affine
-from weft.nn.parameter import UninitializedBuffer, UninitializedParameter
+from weft.nn.modules.ranked import check_dims
+from weft.nn.parameter import UninitializedBuffer
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
@@ -30,6 +31,8 @@ class _NormBase(_Affine):
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
+    _dims: tuple[int, ...] = ()
+    """The numbers of dimensions that input may have."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
@@ -62,7 +65,9 @@ class _NormBase(_Affine):
         super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
-        raise NotImplementedError
+        if not self._dims:
+            raise NotImplementedError
+        check_dims(input, self._dims)
 
     def extra_repr(self) -> str:
         return (
@@ -110,25 +115,19 @@ class _BatchNorm(_NormBase):
 class BatchNorm1d(_BatchNorm):
     """Batch normalisation of `(N, C)` or `(N, C, L)`."""
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() not in (2, 3):
-            raise ValueError(f"expected 2D or 3D input (got {input.dim()}D input)")
+    _dims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
     """Batch normalisation of `(N, C, H, W)`."""
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() != 4:
-            raise ValueError(f"expected 4D input (got {input.dim()}D input)")
+    _dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
     """Batch normalisation of `(N, C, D, H, W)`."""
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() != 5:
-            raise ValueError(f"expected 5D input (got {input.dim()}D input)")
+    _dims = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -169,11 +168,10 @@ class SyncBatchNorm(_BatchNorm):
 
 
 # -- sizes from the first input ------------------------------------------------------------------------------
-class _LazyNormBase(LazyModuleMixin, _NormBase):
+class _LazyNormBase(LazyLayer, _NormBase):
     """Takes `num_features` from the first input."""
 
-    weight: Any
-    bias: Any
+    _size = "num_features"
     running_mean: Any
     running_var: Any
 
@@ -184,18 +182,11 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         super().__init__(0, eps, momentum, False, False, device, dtype)
         self.affine, self.track_running_stats = affine, track_running_stats
         if affine:
-            self.weight = UninitializedParameter(device=device, dtype=dtype)
-            if bias:
-                self.bias = UninitializedParameter(device=device, dtype=dtype)
+            self._make_lazy(bias, device, dtype)
         if track_running_stats:
             self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
             self.running_var = UninitializedBuffer(device=device, dtype=dtype)
             self.num_batches_tracked = ops.zeros((), dtype=int64, device=device)
-
-    def reset_parameters(self) -> None:
-        """Back to scale 1, shift 0 and fresh statistics, once there are any."""
-        if not self.has_uninitialized_params() and self.num_features != 0:
-            super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Takes the channels of this input."""
@@ -216,18 +207,18 @@ class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm1d` that takes `num_features` from its first input."""
 
     cls_to_become = BatchNorm1d
-    _check_input_dim = BatchNorm1d._check_input_dim
+    _dims = BatchNorm1d._dims
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm2d` that takes `num_features` from its first input."""
 
     cls_to_become = BatchNorm2d
-    _check_input_dim = BatchNorm2d._check_input_dim
+    _dims = BatchNorm2d._dims
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm3d` that takes `num_features` from its first input."""
 
     cls_to_become = BatchNorm3d
-    _check_input_dim = BatchNorm3d._check_input_dim
+    _dims = BatchNorm3d._dims

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import weft.nn.functional as F
-from weft.nn.modules.module import Module
+from weft.nn.modules.ranked import Showing
 from weft.tensor.base import Tensor
 
 __all__ = ["ChannelShuffle"]
 
 
-class ChannelShuffle(Module):
+class ChannelShuffle(Showing):
     """Channels `(groups, n)` become `(n, groups)`."""
+
+    _shown = ("groups",)
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -18,6 +20,3 @@ class ChannelShuffle(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.channel_shuffle(input, self.groups)
-
-    def extra_repr(self) -> str:
-        return f"groups={self.groups}"

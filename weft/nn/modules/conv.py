@@ -7,15 +7,15 @@ dimensions it slides over and which function does it; everything else is one bas
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import weft.nn.functional as F
 import weft.nn.init as init
-from weft.nn.modules.lazy import LazyModuleMixin
-from weft.nn.modules.module import Module
+from weft.nn.modules.lazy import LazyLayer
+from weft.nn.modules.ranked import Ranked
 from weft.nn.modules.utils import _ntuple, _reverse_repeat_tuple, named, unusual
-from weft.nn.parameter import Parameter, UninitializedParameter
+from weft.nn.parameter import Parameter
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
@@ -51,7 +51,7 @@ def _check(in_channels: int, out_channels: int, groups: int, stride: Any, paddin
         )
 
 
-class _ConvNd(Module):
+class _ConvNd(Ranked):
     weight: Tensor
     bias: Tensor | None
 
@@ -105,8 +105,7 @@ class _ConvNd(Module):
 class _Convolution(_ConvNd):
     """A convolution of `_rank` dimensions."""
 
-    _rank: int
-    _function: Callable[..., Any]
+    _kind = "conv"
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
@@ -132,33 +131,23 @@ class _Convolution(_ConvNd):
         return self._conv_forward(input, self.weight, self.bias)
 
 
-class Conv1d(_Convolution):
+class Conv1d(_Convolution, rank=1):
     """A convolution over `(N, C, L)` or `(C, L)`."""
 
-    _rank = 1
-    _function = staticmethod(F.conv1d)
 
-
-class Conv2d(_Convolution):
+class Conv2d(_Convolution, rank=2):
     """A convolution over `(N, C, H, W)` or `(C, H, W)`."""
 
-    _rank = 2
-    _function = staticmethod(F.conv2d)
 
-
-class Conv3d(_Convolution):
+class Conv3d(_Convolution, rank=3):
     """A convolution over `(N, C, D, H, W)` or `(C, D, H, W)`."""
-
-    _rank = 3
-    _function = staticmethod(F.conv3d)
 
 
 class _ConvTransposeNd(_ConvNd):
     """A transposed convolution of `_rank` dimensions: the gradient of a convolution with respect to its
     input."""
 
-    _rank: int
-    _function: Callable[..., Any]
+    _kind = "conv_transpose"
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
@@ -210,50 +199,29 @@ class _ConvTransposeNd(_ConvNd):
         )
 
 
-class ConvTranspose1d(_ConvTransposeNd):
+class ConvTranspose1d(_ConvTransposeNd, rank=1):
     """A transposed convolution over `(N, C, L)` or `(C, L)`."""
 
-    _rank = 1
-    _function = staticmethod(F.conv_transpose1d)
 
-
-class ConvTranspose2d(_ConvTransposeNd):
+class ConvTranspose2d(_ConvTransposeNd, rank=2):
     """A transposed convolution over `(N, C, H, W)` or `(C, H, W)`."""
 
-    _rank = 2
-    _function = staticmethod(F.conv_transpose2d)
 
-
-class ConvTranspose3d(_ConvTransposeNd):
+class ConvTranspose3d(_ConvTransposeNd, rank=3):
     """A transposed convolution over `(N, C, D, H, W)` or `(C, D, H, W)`."""
-
-    _rank = 3
-    _function = staticmethod(F.conv_transpose3d)
 
 
 # -- sizes from the first input ------------------------------------------------------------------------------
-class _LazyConvNd(LazyModuleMixin):
+class _LazyConvNd(LazyLayer):
     """Takes `in_channels` from the first input."""
 
+    _size = "in_channels"
     in_channels: int
     out_channels: int
     kernel_size: tuple[int, ...]
     groups: int
     transposed: bool
-    weight: Any
-    bias: Any
     _rank: int
-
-    def _make_lazy(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
-        self.weight = UninitializedParameter(device=device, dtype=dtype)
-        self.out_channels = out_channels
-        if bias:
-            self.bias = UninitializedParameter(device=device, dtype=dtype)
-
-    def reset_parameters(self) -> None:
-        """Draws new weights, once there are any."""
-        if not self.has_uninitialized_params() and self.in_channels != 0:
-            super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self, input: Tensor, *_args: Any, **_kwargs: Any) -> None:
         """Takes the channels of this input."""
@@ -285,7 +253,8 @@ class _LazyConvolution(_LazyConvNd):
         dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
-        self._make_lazy(out_channels, bias, device, dtype)
+        self.out_channels = out_channels
+        self._make_lazy(bias, device, dtype)
 
 
 class _LazyConvTranspose(_LazyConvNd):
@@ -297,7 +266,8 @@ class _LazyConvTranspose(_LazyConvNd):
         super().__init__(
             0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode
         )
-        self._make_lazy(out_channels, bias, device, dtype)
+        self.out_channels = out_channels
+        self._make_lazy(bias, device, dtype)
 
 
 class LazyConv1d(_LazyConvolution, Conv1d):

@@ -10,7 +10,7 @@ import warnings
 
 import weft.nn.functional as F
 from weft.autograd.grad_mode import no_grad
-from weft.nn.modules.module import Module
+from weft.nn.modules.ranked import Showing
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
@@ -38,15 +38,14 @@ def _drop_unbatched(input: Tensor, p: float, training: bool, inplace: bool) -> T
     return _drop_channels(input.unsqueeze(0), p, training, False).squeeze(0)
 
 
-class _DropoutNd(Module):
+class _DropoutNd(Showing):
+    _shown = ("p", "inplace")
+
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if p < 0 or p > 1:
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
         self.p, self.inplace = p, inplace
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"
 
 
 class Dropout(_DropoutNd):

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import weft.nn.functional as F
-from weft.nn.modules.module import Module
-from weft.nn.modules.utils import named
+from weft.nn.modules.ranked import Showing
 from weft.tensor.base import Tensor
 
 __all__ = ["Fold", "Unfold"]
 
 
-class Fold(Module):
+class Fold(Showing):
     """Sums columns back into the images they are windows of."""
+
+    _shown = ("output_size", "kernel_size", "dilation", "padding", "stride")
 
     def __init__(
         self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
@@ -25,12 +26,11 @@ class Fold(Module):
     def forward(self, input: Tensor) -> Tensor:
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
 
-    def extra_repr(self) -> str:
-        return named(self, "output_size", "kernel_size", "dilation", "padding", "stride")
 
-
-class Unfold(Module):
+class Unfold(Showing):
     """The windows of images as columns."""
+
+    _shown = ("kernel_size", "dilation", "padding", "stride")
 
     def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
         super().__init__()
@@ -38,6 +38,3 @@ class Unfold(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
-
-    def extra_repr(self) -> str:
-        return named(self, "kernel_size", "dilation", "padding", "stride")

@@ -10,6 +10,7 @@ from typing import Any
 
 import weft.nn.functional as F
 from weft.nn.modules.batchnorm import _LazyNormBase, _NormBase
+from weft.nn.modules.ranked import Ranked, check_dims
 from weft.tensor.base import Tensor
 
 __all__ = [
@@ -26,9 +27,7 @@ OLD_STATISTICS = (
 )
 
 
-class _InstanceNorm(_NormBase):
-    _rank: int
-
+class _InstanceNorm(_NormBase, Ranked):
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = False,
         track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True,
@@ -36,9 +35,7 @@ class _InstanceNorm(_NormBase):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def _check_input_dim(self, input: Tensor) -> None:
-        low, high = self._rank + 1, self._rank + 2
-        if input.dim() not in (low, high):
-            raise ValueError(f"expected {low}D or {high}D input (got {input.dim()}D input)")
+        check_dims(input, (self._rank + 1, self._rank + 2))
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
@@ -81,40 +78,31 @@ class _InstanceNorm(_NormBase):
         )
 
 
-class InstanceNorm1d(_InstanceNorm):
+class InstanceNorm1d(_InstanceNorm, rank=1):
     """Instance normalisation of `(N, C, L)` or `(C, L)`."""
 
-    _rank = 1
 
-
-class InstanceNorm2d(_InstanceNorm):
+class InstanceNorm2d(_InstanceNorm, rank=2):
     """Instance normalisation of `(N, C, H, W)` or `(C, H, W)`."""
 
-    _rank = 2
 
-
-class InstanceNorm3d(_InstanceNorm):
+class InstanceNorm3d(_InstanceNorm, rank=3):
     """Instance normalisation of `(N, C, D, H, W)` or `(C, D, H, W)`."""
 
-    _rank = 3
 
-
-class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
+class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm, rank=1):
     """An `InstanceNorm1d` that takes `num_features` from its first input."""
 
-    _rank = 1
     cls_to_become = InstanceNorm1d
 
 
-class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
+class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm, rank=2):
     """An `InstanceNorm2d` that takes `num_features` from its first input."""
 
-    _rank = 2
     cls_to_become = InstanceNorm2d
 
 
-class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
+class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm, rank=3):
     """An `InstanceNorm3d` that takes `num_features` from its first input."""
 
-    _rank = 3
     cls_to_become = InstanceNorm3d

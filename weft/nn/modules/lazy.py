@@ -11,7 +11,7 @@ import itertools
 from typing import Any
 
 from weft.autograd.grad_mode import no_grad
-from weft.nn.parameter import is_lazy
+from weft.nn.parameter import UninitializedParameter, is_lazy
 
 __all__ = ["LazyModuleMixin"]
 
@@ -93,3 +93,21 @@ class LazyModuleMixin:
             "Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy forward "
             "pass to correctly initialize the modules"
         )
+
+
+class LazyLayer(LazyModuleMixin):
+    """A layer whose first input tells one size, the attribute `_size`."""
+
+    _size: str
+    weight: Any
+    bias: Any
+
+    def _make_lazy(self, bias: bool, device: Any, dtype: Any) -> None:
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """New initial values, once there are parameters."""
+        if not self.has_uninitialized_params() and getattr(self, self._size) != 0:
+            super().reset_parameters()  # type: ignore[misc]

@@ -11,10 +11,10 @@ from typing import Any
 import weft.nn.functional as F
 import weft.nn.init as init
 from weft.autograd.grad_mode import no_grad
-from weft.nn.modules.lazy import LazyModuleMixin
+from weft.nn.modules.lazy import LazyLayer
 from weft.nn.modules.module import Module
 from weft.nn.modules.utils import named
-from weft.nn.parameter import Parameter, UninitializedParameter
+from weft.nn.parameter import Parameter
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
@@ -100,24 +100,16 @@ class Bilinear(Module):
         return f"{sizes}, bias={self.bias is not None}"
 
 
-class LazyLinear(LazyModuleMixin, Linear):
+class LazyLinear(LazyLayer, Linear):
     """A `Linear` that takes `in_features` from its first input."""
 
     cls_to_become = Linear
-    weight: UninitializedParameter
-    bias: UninitializedParameter | None
+    _size = "in_features"
 
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__(0, 0, False)  # without memory and without draws
-        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self._make_lazy(bias, device, dtype)
         self.out_features = out_features
-        if bias:
-            self.bias = UninitializedParameter(device=device, dtype=dtype)
-
-    def reset_parameters(self) -> None:
-        """Draws new weights, once there are any."""
-        if not self.has_uninitialized_params() and self.in_features != 0:
-            super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Takes the width of this input."""

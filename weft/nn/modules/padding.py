@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft.nn.functional as F
-from weft.nn.modules.module import Module
+from weft.nn.modules.ranked import Ranked, check_dims
 from weft.nn.modules.utils import _ntuple
 from weft.tensor.base import Tensor
 
@@ -20,9 +20,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _PadNd(Module):
+class _PadNd(Ranked):
     padding: tuple[int, ...]
-    _rank: int
     _mode: str
 
     def __init__(self, padding: Any) -> None:
@@ -39,6 +38,7 @@ class _PadNd(Module):
 # -- constants -----------------------------------------------------------------------------------------------
 class _ConstantPadNd(_PadNd):
     _mode = "constant"
+    _shown = ("padding", "value")
 
     def __init__(self, padding: Any, value: float) -> None:
         super().__init__(padding)
@@ -47,26 +47,19 @@ class _ConstantPadNd(_PadNd):
     def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, "constant", self.value)
 
-    def extra_repr(self) -> str:
-        return f"padding={self.padding}, value={self.value}"
+    extra_repr = Ranked.extra_repr
 
 
-class ConstantPad1d(_ConstantPadNd):
+class ConstantPad1d(_ConstantPadNd, rank=1):
     """Pads the last dimension with a value."""
 
-    _rank = 1
 
-
-class ConstantPad2d(_ConstantPadNd):
+class ConstantPad2d(_ConstantPadNd, rank=2):
     """Pads the last two dimensions with a value."""
 
-    _rank = 2
 
-
-class ConstantPad3d(_ConstantPadNd):
+class ConstantPad3d(_ConstantPadNd, rank=3):
     """Pads the last three dimensions with a value."""
-
-    _rank = 3
 
 
 class _ZeroPadNd(_ConstantPadNd):
@@ -89,66 +82,53 @@ class ZeroPad3d(_ZeroPadNd, ConstantPad3d):
 
 
 # -- copies of what is there ---------------------------------------------------------------------------------
-class ReflectionPad1d(_PadNd):
+class _ReflectionPadNd(_PadNd):
+    _mode = "reflect"
+
+
+class ReflectionPad1d(_ReflectionPadNd, rank=1):
     """Pads the last dimension with its mirror image, the border not repeated."""
 
-    _rank, _mode = 1, "reflect"
 
-
-class ReflectionPad2d(_PadNd):
+class ReflectionPad2d(_ReflectionPadNd, rank=2):
     """Pads the last two dimensions with their mirror image, the border not repeated."""
 
-    _rank, _mode = 2, "reflect"
 
-
-class ReflectionPad3d(_PadNd):
+class ReflectionPad3d(_ReflectionPadNd, rank=3):
     """Pads the last three dimensions with their mirror image, the border not repeated."""
 
-    _rank, _mode = 3, "reflect"
+
+class _ReplicationPadNd(_PadNd):
+    _mode = "replicate"
 
 
-class ReplicationPad1d(_PadNd):
+class ReplicationPad1d(_ReplicationPadNd, rank=1):
     """Pads the last dimension with copies of its border."""
 
-    _rank, _mode = 1, "replicate"
 
-
-class ReplicationPad2d(_PadNd):
+class ReplicationPad2d(_ReplicationPadNd, rank=2):
     """Pads the last two dimensions with copies of their border."""
 
-    _rank, _mode = 2, "replicate"
 
-
-class ReplicationPad3d(_PadNd):
+class ReplicationPad3d(_ReplicationPadNd, rank=3):
     """Pads the last three dimensions with copies of their border."""
-
-    _rank, _mode = 3, "replicate"
 
 
 class _CircularPadNd(_PadNd):
     _mode = "circular"
 
     def forward(self, input: Tensor) -> Tensor:
-        if input.dim() not in (self._rank + 1, self._rank + 2):
-            raise ValueError(
-                f"expected {self._rank + 1}D or {self._rank + 2}D input (got {input.dim()}D input)"
-            )
+        check_dims(input, (self._rank + 1, self._rank + 2))
         return F.pad(input, self.padding, "circular")
 
 
-class CircularPad1d(_CircularPadNd):
+class CircularPad1d(_CircularPadNd, rank=1):
     """Pads the last dimension with its other end."""
 
-    _rank = 1
 
-
-class CircularPad2d(_CircularPadNd):
+class CircularPad2d(_CircularPadNd, rank=2):
     """Pads the last two dimensions with their other ends."""
 
-    _rank = 2
 
-
-class CircularPad3d(_CircularPadNd):
+class CircularPad3d(_CircularPadNd, rank=3):
     """Pads the last three dimensions with their other ends."""
-
-    _rank = 3

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import weft.nn.functional as F
-from weft.nn.modules.module import Module
+from weft.nn.modules.ranked import Showing
 from weft.tensor.base import Tensor
 
 __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
-class PixelShuffle(Module):
+class PixelShuffle(Showing):
     """`(N, C * r * r, H, W)` to `(N, C, H * r, W * r)`."""
+
+    _shown = ("upscale_factor",)
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -19,12 +21,11 @@ class PixelShuffle(Module):
     def forward(self, input: Tensor) -> Tensor:
         return F.pixel_shuffle(input, self.upscale_factor)
 
-    def extra_repr(self) -> str:
-        return f"upscale_factor={self.upscale_factor}"
 
-
-class PixelUnshuffle(Module):
+class PixelUnshuffle(Showing):
     """`(N, C, H * r, W * r)` to `(N, C * r * r, H, W)`."""
+
+    _shown = ("downscale_factor",)
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -32,6 +33,3 @@ class PixelUnshuffle(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.pixel_unshuffle(input, self.downscale_factor)
-
-    def extra_repr(self) -> str:
-        return f"downscale_factor={self.downscale_factor}"

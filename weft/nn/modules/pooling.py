@@ -5,12 +5,11 @@ Takes images `(N, C, ...)` or `(C, ...)`, gives smaller ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import weft.nn.functional as F
-from weft.nn.modules.module import Module
-from weft.nn.modules.utils import _ntuple, _single, named
+from weft.nn.modules.ranked import Ranked
+from weft.nn.modules.utils import _ntuple, _single
 from weft.tensor.base import Tensor
 
 __all__ = [
@@ -21,14 +20,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Pool(Module):
-    """`_function` is what pools; it lies on the class, where binding it to the instance must not happen."""
-
-    _function: Callable[..., Any]
-
-
 # -- maxima --------------------------------------------------------------------------------------------------
-class _MaxPoolNd(_Pool):
+class _MaxPoolNd(Ranked):
+    _kind = "max_pool"
+    _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         return_indices: bool = False, ceil_mode: bool = False,
@@ -45,32 +41,23 @@ class _MaxPoolNd(_Pool):
             return_indices=self.return_indices,
         )  # fmt: skip
 
-    def extra_repr(self) -> str:
-        return named(self, "kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
-
-class MaxPool1d(_MaxPoolNd):
+class MaxPool1d(_MaxPoolNd, rank=1):
     """The greatest of each window of `(N, C, L)`."""
 
-    _function = staticmethod(F.max_pool1d)
 
-
-class MaxPool2d(_MaxPoolNd):
+class MaxPool2d(_MaxPoolNd, rank=2):
     """The greatest of each window of `(N, C, H, W)`."""
 
-    _function = staticmethod(F.max_pool2d)
 
-
-class MaxPool3d(_MaxPoolNd):
+class MaxPool3d(_MaxPoolNd, rank=3):
     """The greatest of each window of `(N, C, D, H, W)`."""
 
-    _function = staticmethod(F.max_pool3d)
 
-
-class _FractionalMaxPoolNd(_Pool):
+class _FractionalMaxPoolNd(Ranked):
     """Windows of one size at places drawn at random, so many that the output has the size asked for."""
 
-    _rank: int
+    _kind = "fractional_max_pool"
     return_indices: Any  # a bool
 
     def __init__(
@@ -94,43 +81,32 @@ class _FractionalMaxPoolNd(_Pool):
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
+    def forward(self, input: Tensor) -> Any:
+        return type(self)._function(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            _random_samples=self._random_samples,
+        )  # fmt: skip
 
-class FractionalMaxPool2d(_FractionalMaxPoolNd):
+
+class FractionalMaxPool2d(_FractionalMaxPoolNd, rank=2):
     """Maxima of windows of `(N, C, H, W)` at random places, to an output size or ratio."""
 
-    _rank = 2
 
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool2d(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
-            _random_samples=self._random_samples,
-        )  # fmt: skip
-
-
-class FractionalMaxPool3d(_FractionalMaxPoolNd):
+class FractionalMaxPool3d(_FractionalMaxPoolNd, rank=3):
     """Maxima of windows of `(N, C, D, H, W)` at random places, to an output size or ratio."""
-
-    _rank = 3
-
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool3d(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
-            _random_samples=self._random_samples,
-        )  # fmt: skip
 
 
 # -- back from maxima ----------------------------------------------------------------------------------------
-class _Windows(_Pool):
+class _Windows(Ranked):
     """Pools that show how their windows lie."""
 
-    def extra_repr(self) -> str:
-        return named(self, "kernel_size", "stride", "padding")
+    _shown = ("kernel_size", "stride", "padding")
 
 
 class _MaxUnpoolNd(_Windows):
     """Puts maxima back where they were found, with zeros elsewhere."""
 
-    _rank: int
+    _kind = "max_unpool"
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
@@ -139,8 +115,12 @@ class _MaxUnpoolNd(_Windows):
         self.stride = per_dimension(stride if stride is not None else kernel_size)
         self.padding = per_dimension(padding)
 
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        function = type(self)._function
+        return function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
-class MaxUnpool1d(_MaxUnpoolNd):
+
+class MaxUnpool1d(_MaxUnpoolNd, rank=1):
     """Undoes `MaxPool1d` as far as its indices tell.
 
     >>> import weft
@@ -149,28 +129,13 @@ class MaxUnpool1d(_MaxUnpoolNd):
     [[[0.0, 4.0, 3.0, 0.0]]]
     """
 
-    _rank = 1
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
-
-
-class MaxUnpool2d(_MaxUnpoolNd):
+class MaxUnpool2d(_MaxUnpoolNd, rank=2):
     """Undoes `MaxPool2d` as far as its indices tell."""
 
-    _rank = 2
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
-
-
-class MaxUnpool3d(_MaxUnpoolNd):
+class MaxUnpool3d(_MaxUnpoolNd, rank=3):
     """Undoes `MaxPool3d` as far as its indices tell."""
-
-    _rank = 3
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 # -- means ---------------------------------------------------------------------------------------------------
@@ -194,6 +159,8 @@ class AvgPool1d(_Windows):
 
 
 class _AvgPoolNd(_Windows):
+    _kind = "avg_pool"
+
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
         count_include_pad: bool = True, divisor_override: int | None = None,
@@ -211,20 +178,19 @@ class _AvgPoolNd(_Windows):
         )  # fmt: skip
 
 
-class AvgPool2d(_AvgPoolNd):
+class AvgPool2d(_AvgPoolNd, rank=2):
     """The mean of each window of `(N, C, H, W)`."""
 
-    _function = staticmethod(F.avg_pool2d)
 
-
-class AvgPool3d(_AvgPoolNd):
+class AvgPool3d(_AvgPoolNd, rank=3):
     """The mean of each window of `(N, C, D, H, W)`."""
-
-    _function = staticmethod(F.avg_pool3d)
 
 
 # -- p-norms -------------------------------------------------------------------------------------------------
-class _LPPoolNd(_Pool):
+class _LPPoolNd(Ranked):
+    _kind = "lp_pool"
+    _shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
+
     def __init__(
         self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
     ) -> None:
@@ -236,30 +202,24 @@ class _LPPoolNd(_Pool):
         function = type(self)._function
         return function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
-    def extra_repr(self) -> str:
-        return named(self, "norm_type", "kernel_size", "stride", "ceil_mode")
 
-
-class LPPool1d(_LPPoolNd):
+class LPPool1d(_LPPoolNd, rank=1):
     """The p-norm of each window of `(N, C, L)`."""
 
-    _function = staticmethod(F.lp_pool1d)
 
-
-class LPPool2d(_LPPoolNd):
+class LPPool2d(_LPPoolNd, rank=2):
     """The p-norm of each window of `(N, C, H, W)`."""
 
-    _function = staticmethod(F.lp_pool2d)
 
-
-class LPPool3d(_LPPoolNd):
+class LPPool3d(_LPPoolNd, rank=3):
     """The p-norm of each window of `(N, C, D, H, W)`."""
-
-    _function = staticmethod(F.lp_pool3d)
 
 
 # -- as many windows as asked for ----------------------------------------------------------------------------
-class _AdaptiveAvgPoolNd(_Pool):
+class _AdaptiveAvgPoolNd(Ranked):
+    _kind = "adaptive_avg_pool"
+    _shown = ("output_size",)
+
     def __init__(self, output_size: Any) -> None:
         super().__init__()
         self.output_size = output_size
@@ -267,29 +227,23 @@ class _AdaptiveAvgPoolNd(_Pool):
     def forward(self, input: Tensor) -> Tensor:
         return type(self)._function(input, self.output_size)
 
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}"
 
-
-class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd, rank=1):
     """Means of windows of `(N, C, L)` that make `output_size` of them."""
 
-    _function = staticmethod(F.adaptive_avg_pool1d)
 
-
-class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd, rank=2):
     """Means of windows of `(N, C, H, W)` that make `output_size` of them."""
 
-    _function = staticmethod(F.adaptive_avg_pool2d)
 
-
-class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd, rank=3):
     """Means of windows of `(N, C, D, H, W)` that make `output_size` of them."""
 
-    _function = staticmethod(F.adaptive_avg_pool3d)
 
+class _AdaptiveMaxPoolNd(Ranked):
+    _kind = "adaptive_max_pool"
+    _shown = ("output_size",)
 
-class _AdaptiveMaxPoolNd(_Pool):
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size, self.return_indices = output_size, return_indices
@@ -297,23 +251,14 @@ class _AdaptiveMaxPoolNd(_Pool):
     def forward(self, input: Tensor) -> Any:
         return type(self)._function(input, self.output_size, self.return_indices)
 
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}"
 
-
-class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd, rank=1):
     """Maxima of windows of `(N, C, L)` that make `output_size` of them."""
 
-    _function = staticmethod(F.adaptive_max_pool1d)
 
-
-class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd, rank=2):
     """Maxima of windows of `(N, C, H, W)` that make `output_size` of them."""
 
-    _function = staticmethod(F.adaptive_max_pool2d)
 
-
-class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd, rank=3):
     """Maxima of windows of `(N, C, D, H, W)` that make `output_size` of them."""
-
-    _function = staticmethod(F.adaptive_max_pool3d)
