@@ -36,7 +36,7 @@ from types import ModuleType
 from typing import Any
 
 from weft.cli import doctor
-from weft.cli.errors import CommandError
+from weft.cli.errors import CommandError, doing
 from weft.cli.run import check_writable
 
 PLACES = (
@@ -141,10 +141,8 @@ def table(peers: ModuleType, results: dict[str, dict[str, Any]]) -> str:
 def save(path: str, results: dict[str, Any], floor: dict[str, float]) -> None:
     facts = dict(doctor.facts())
     made = {"machine": facts, "when": time.strftime("%Y-%m-%d %H:%M:%S"), "limits": floor, "rows": results}
-    try:
+    with doing(f"write {path}"):
         Path(path).write_text(json.dumps(made, indent=1), encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror}") from None
     print(f"written to {path}")
 
 
@@ -169,8 +167,6 @@ def plot(path: str, peers: ModuleType, results: dict[str, dict[str, Any]]) -> No
     axes.set_xscale("log")
     axes.set_xlabel("time of a step over Weft's (right of 1: Weft is faster)")
     axes.legend()
-    try:
+    with doing(f"write {path}"):
         figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror}") from None
     print(f"drawn to {path}")

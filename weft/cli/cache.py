@@ -13,9 +13,10 @@ import argparse
 import os
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
-from weft.cli.errors import CommandError
+from weft.cli.errors import doing
 from weft.native.program.cache import store
 
 
@@ -35,10 +36,8 @@ def run(options: argparse.Namespace) -> int:
     total = sum(size for size, _ in files.values())
     if options.action == "clear":
         for path in files:
-            try:
+            with doing(f"remove {path}"):
                 path.unlink(missing_ok=True)
-            except OSError as error:
-                raise CommandError(f"cannot remove {path}: {error.strerror}") from None
         print(f"removed {len(files):,} files, {megabytes(total)}, from {folder}")
         return 0
     print(f"{'folder':<12} {folder}{'' if folder.is_dir() else ' (not there yet)'}")
@@ -55,16 +54,11 @@ def run(options: argparse.Namespace) -> int:
 def files_in(folder: Path) -> dict[Path, tuple[int, float]]:
     """The kept files, with their sizes and when they were last used."""
     found = {}
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_file(follow_symlinks=False):
-                    facts = entry.stat(follow_symlinks=False)
-                    found[Path(entry.path)] = facts.st_size, facts.st_mtime
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise CommandError(f"cannot read {folder}: {error.strerror}") from None
+    with doing(f"read {folder}"), suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                facts = entry.stat(follow_symlinks=False)
+                found[Path(entry.path)] = facts.st_size, facts.st_mtime
     return found
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import weft
 from weft import optim
 from weft.cli import gpt
-from weft.cli.errors import CommandError
+from weft.cli.errors import CommandError, doing
 from weft.cli.run import check_writable
 from weft.nn import functional
 from weft.report import Observed, observe, save
@@ -143,10 +143,8 @@ def read_text(path: str | None) -> str:
     if path is None:
         return resources.files("weft.cli").joinpath("tales.txt").read_text(encoding="utf-8")
     try:
-        with open(path, encoding="utf-8") as file:
+        with doing(f"open {path}"), open(path, encoding="utf-8") as file:
             text = file.read()
-    except OSError as error:
-        raise CommandError(f"cannot open {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise CommandError(f"{path} is no text in UTF-8") from None
     if len(text) < 2 * LENGTH:
@@ -230,8 +228,6 @@ def train(
 
 def written(seen: Observed, path: str, console: Any) -> None:
     """Writes the report."""
-    try:
+    with doing(f"write {path}", ". Try: weft demo --report FILE"):
         save(seen, path)
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror}. Try: weft demo --report FILE") from None
     console.print(f"What was compiled, line by line: {path} (open it in a browser)", soft_wrap=True)

@@ -12,11 +12,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from weft import compiler
 from weft.capture.kinds import KINDS
-from weft.cli.errors import CommandError
 from weft.cli.run import check_writable, many, write
-from weft.cli.targets import add_traceback, arguments_from, function_named, install, told
+from weft.cli.targets import add_traceback, explained
 from weft.report.facts import facts_of
 
 GUARDS = 12
@@ -34,15 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     check_writable(options.report)
-    install(options.torch)
-    try:
-        function, module = function_named(options.function)
-        args, kwargs = arguments_from(options.args, module)
-        output = compiler.explain(function, backend=options.backend)(*args, **kwargs)
-    except CommandError:
-        raise
-    except Exception as error:
-        return told(error, options.traceback)
+    output = explained(options.function, options.args, options, options.backend)
+    if isinstance(output, int):
+        return output
     print(text_of(output, options.guards))
     if options.report:
         write(output.seen, options.report)

@@ -13,18 +13,9 @@ from __future__ import annotations
 import argparse
 import os
 
-from weft import compiler
 from weft.cli.errors import CommandError
 from weft.cli.run import check_writable, write
-from weft.cli.targets import (
-    add_program_arguments,
-    add_traceback,
-    arguments_from,
-    function_named,
-    install,
-    run_script,
-    told,
-)
+from weft.cli.targets import add_program_arguments, add_traceback, explained, run_script
 from weft.report import observe
 
 
@@ -66,14 +57,8 @@ def _function(options: argparse.Namespace) -> int:
         options.arguments.clear()
     if options.arguments:
         raise CommandError(f"{options.target} is a function: what it is called with is given by --args")
-    install(options.torch)
-    try:
-        function, module = function_named(options.target)
-        args, kwargs = arguments_from(options.args, module)
-        output = compiler.explain(function)(*args, **kwargs)
-    except CommandError:
-        raise
-    except Exception as error:
-        return told(error, options.traceback)
+    output = explained(options.target, options.args, options)
+    if isinstance(output, int):
+        return output
     write(output.seen, options.output)
     return 0

@@ -16,7 +16,7 @@ import os
 import sys
 from typing import TextIO
 
-from weft.cli.errors import CommandError
+from weft.cli.errors import CommandError, doing
 from weft.cli.targets import add_program_arguments, add_traceback, run_script
 from weft.report import Observed, observe, save
 from weft.report.facts import facts_of
@@ -68,10 +68,8 @@ def check_writable(path: str | None, remedy: str = "") -> None:
 
 def write(seen: Observed, path: str) -> None:
     """Writes the report."""
-    try:
+    with doing(f"write {path}"):
         save(seen, path)
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror}") from None
     print(f"weft: report written to {path}", file=sys.stderr)
 
 

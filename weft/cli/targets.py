@@ -18,8 +18,9 @@ from types import ModuleType
 from typing import Any
 
 import weft
+from weft import compiler
 from weft.capture.kinds import Unsupported
-from weft.cli.errors import CommandError
+from weft.cli.errors import CommandError, doing
 
 PACKAGE = os.path.dirname(os.path.abspath(weft.__file__)) + os.sep
 
@@ -40,11 +41,8 @@ def add_traceback(parser: argparse.ArgumentParser) -> None:
 
 def run_script(path: str, arguments: Sequence[str], *, torch: bool, show_traceback: bool) -> int:
     """Runs a program as Python would; gives its exit status."""
-    try:
-        with io.open_code(os.path.abspath(path)) as file:
-            source = file.read()
-    except OSError as error:
-        raise CommandError(f"cannot open {path}: {error.strerror}") from None
+    with doing(f"open {path}"), io.open_code(os.path.abspath(path)) as file:
+        source = file.read()
     install(torch)
     main = ModuleType("__main__")
     main.__file__ = path
@@ -157,6 +155,20 @@ def _module(where: str) -> ModuleType:
     sys.path.insert(0, os.path.dirname(os.path.abspath(where)))
     spec.loader.exec_module(module)
     return module
+
+
+def explained(name: str, given: str, options: argparse.Namespace, backend: Any = None) -> Any:
+    """What `weft.compiler.explain` gives of a function called with these arguments; the exit status where
+    the user's code raises."""
+    install(options.torch)
+    try:
+        function, module = function_named(name)
+        args, kwargs = arguments_from(given, module)
+        return compiler.explain(function, backend=backend)(*args, **kwargs)
+    except CommandError:
+        raise
+    except Exception as error:
+        return told(error, options.traceback)
 
 
 def arguments_from(text: str, module: ModuleType) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -243,16 +243,10 @@ def _checked_workers(
 
 
 def _check_stream(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
-    if shuffle not in (False, None):
-        raise ValueError(
-            f"DataLoader with IterableDataset: expected unspecified shuffle option, but got shuffle={shuffle}"
-        )
-    if sampler is not None:
-        raise ValueError(
-            f"DataLoader with IterableDataset: expected unspecified sampler option, but got sampler={sampler}"
-        )
-    if batch_sampler is not None:
-        raise ValueError(
-            "DataLoader with IterableDataset: expected unspecified batch_sampler option, but got "
-            f"batch_sampler={batch_sampler}"
-        )
+    shuffle = None if shuffle in (False, None) else shuffle
+    given = {"shuffle": shuffle, "sampler": sampler, "batch_sampler": batch_sampler}
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
+            )

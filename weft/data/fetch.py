@@ -7,6 +7,7 @@ that are to be stacked are gathered at once, which gives the same tensors as row
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from weft.core.dtypes import int64
@@ -16,16 +17,19 @@ from weft.tensor.base import Tensor
 from weft.tensor.creation import tensor
 
 
-class MapFetcher:
-    """Fetches by keys from a data set with `__getitem__`."""
+@dataclass(eq=False, repr=False)
+class Fetcher:
+    """What both kinds are made of; `ended` tells when there are no more samples."""
 
-    def __init__(
-        self, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool
-    ) -> None:
-        self.dataset = dataset
-        self.auto_collation = auto_collation
-        self.collate_fn = collate_fn
-        self.ended = False
+    dataset: Any
+    auto_collation: bool
+    collate_fn: Callable[[Any], Any]
+    drop_last: bool
+    ended: bool = field(default=False, init=False)
+
+
+class MapFetcher(Fetcher):
+    """Fetches by keys from a data set with `__getitem__`."""
 
     def fetch(self, key: Any) -> Any:
         dataset = self.dataset
@@ -62,17 +66,12 @@ def _gathered(dataset: Any, keys: Any) -> list[Tensor] | None:
     return [each[rows] for each in tensors]
 
 
-class IterableFetcher:
-    """Takes the next samples of a stream; `ended` tells when it has no more."""
+@dataclass(eq=False, repr=False)
+class IterableFetcher(Fetcher):
+    """Takes the next samples of a stream."""
 
-    def __init__(
-        self, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool
-    ) -> None:
-        self.iterator = iter(dataset)
-        self.auto_collation = auto_collation
-        self.collate_fn = collate_fn
-        self.drop_last = drop_last
-        self.ended = False
+    def __post_init__(self) -> None:
+        self.iterator = iter(self.dataset)
 
     def fetch(self, key: Any) -> Any:
         if self.ended:

@@ -34,6 +34,16 @@ def draw_seed(generator: Any = None) -> int:
     return int(_empty((), dtype=int64).random_(generator=generator).item())
 
 
+def _check_flag(name: str, value: Any, error: type[Exception] = ValueError) -> None:
+    if not isinstance(value, bool):
+        raise error(f"{name} should be a boolean value, but got {name}={value}")
+
+
+def _check_count(name: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise ValueError(f"{name} should be a positive integer value, but got {name}={value}")
+
+
 class Sampler(Generic[T_co]):
     """Keys of samples in some order. Subclasses give `__iter__`, and `__len__` if they know it."""
 
@@ -76,12 +86,9 @@ class RandomSampler(Sampler[int]):
         self.replacement = replacement
         self._num_samples = num_samples
         self.generator = generator
-        if not isinstance(self.replacement, bool):
-            raise TypeError(f"replacement should be a boolean value, but got replacement={self.replacement}")
-        if not isinstance(self.num_samples, int) or self.num_samples <= 0:
-            raise ValueError(
-                f"num_samples should be a positive integer value, but got num_samples={self.num_samples}"
-            )
+        _check_flag("replacement", self.replacement, TypeError)
+        if self.num_samples is not True:
+            _check_count("num_samples", self.num_samples)
 
     @property
     def num_samples(self) -> int:
@@ -136,12 +143,8 @@ class WeightedRandomSampler(Sampler[int]):
     def __init__(
         self, weights: Any, num_samples: int, replacement: bool = True, generator: Any = None
     ) -> None:
-        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
-            raise ValueError(
-                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
-            )
-        if not isinstance(replacement, bool):
-            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
+        _check_count("num_samples", num_samples)
+        _check_flag("replacement", replacement)
         known = as_tensor(weights, dtype=float64)
         if len(known.shape) != 1:
             raise ValueError(
@@ -168,12 +171,8 @@ class BatchSampler(Sampler[list[int]]):
     """
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
-        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
-            raise ValueError(
-                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
-            )
-        if not isinstance(drop_last, bool):
-            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
+        _check_count("batch_size", batch_size)
+        _check_flag("drop_last", drop_last)
         self.sampler = sampler
         self.batch_size = batch_size
         self.drop_last = drop_last

@@ -10,18 +10,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+EMPTY: Final = """
+    functorch.experimental._cond functorch._src functorch._src.config torch._functorch._aot_autograd
+    torch._functorch._aot_autograd.utils torch._functorch.predispatch torch._C._dynamo.eval_frame
+    torch._C._autograd torch._dispatch torch._library torch._library.triton torch._vmap_internals
+    torch._export torch._export.utils torch.export._trace torch.ao torch.utils._sympy torch.utils._stats
+    torch.utils._content_store torch.fx.experimental._config torch.fx.passes.infra
+    torch._higher_order_ops.utils torch._higher_order_ops.schema torch._higher_order_ops.triton_kernel_wrap
+    torch._higher_order_ops.effects torch._dynamo.variables.iter torch._dynamo.variables.higher_order_ops
+    torch._dynamo.variables.misc torch._dynamo.variables.user_defined torch._dynamo.bytecode_analysis
+    torch._dynamo.functional_export torch._dynamo.polyfills torch._dynamo.resume_execution
+    torch._dynamo.profiler torch._dynamo.logging torch._dynamo.repro torch._dynamo.repro.after_aot
+    torch._dynamo.aot_compile torch._dynamo.pgo torch._dynamo.backends.tvm torch._dynamo.backends.cudagraphs
+    torch._inductor.virtualized torch._inductor.cpu_vec_isa torch._inductor.scheduler
+    torch._inductor.pattern_matcher torch.testing._internal.hop_db
+    torch.testing._internal.autograd_function_db torch.testing._internal.custom_op_db
+    torch.testing._internal.custom_tensor torch.testing._internal.composite_compliance
+    torch.testing._internal.common_distributed torch.testing._internal.distributed
+    torch.testing._internal.distributed.fake_pg torch.testing._internal.py312_intrinsics
+"""
+"""Modules that are imported whole: no name in them is asked for as such."""
 ABSENT: Final[Mapping[str, str]] = {
     "functorch.compile": "get_aot_compilation_context draw_graph",
-    "functorch.experimental._cond": "",
-    "functorch._src": "",
-    "functorch._src.config": "",
     "torch._functorch.aot_autograd": "aot_export_module aot_export_joint_simple make_boxed_func",
     "torch._functorch.utils": "enable_single_level_autograd_function",
     "torch._functorch.partitioners": "min_cut_rematerialization_partition",
     "torch._functorch.compilers": "aot_module",
-    "torch._functorch._aot_autograd": "",
-    "torch._functorch._aot_autograd.utils": "",
-    "torch._functorch.predispatch": "",
     "torch._ops": "HigherOrderOperator OpOverloadPacket PyOperator",
     "torch._subclasses": "FakeTensorMode UnsupportedFakeTensorException DynamicOutputShapeException",
     "torch._subclasses.fake_tensor": "FakeTensorMode FakeTensor DataDependentOutputException "
@@ -32,43 +46,29 @@ ABSENT: Final[Mapping[str, str]] = {
     "_jit_pass_create_autodiff_subgraphs _len_torch_function_stack _dynamo _profiler "
     "_AutoDispatchBelowAutograd _get_dispatch_mode _functions TensorType _len_torch_dispatch_stack",
     "torch._C._dynamo": "guards",
-    "torch._C._dynamo.eval_frame": "",
     "torch._C._dynamo.guards": "GuardManager RootGuardManager",
-    "torch._C._autograd": "",
-    "torch._dispatch": "",
     "torch._dispatch.python": "enable_python_dispatcher",
     "torch._guards": "tracing TracingContext CompileId CompileContext detect_fake_mode",
-    "torch._library": "",
     "torch._library.opaque_object": "register_opaque_type make_opaque",
-    "torch._library.triton": "",
     "torch._logging._internal": "trace_log LazyTraceHandler structured_logging_overhead",
     "torch._opaque_base": "OpaqueBase",
-    "torch._vmap_internals": "",
-    "torch._export": "",
-    "torch._export.utils": "",
     "torch.export": "export Dim ExportedProgram",
-    "torch.export._trace": "",
     "torch.package": "PackageExporter PackageImporter",
     "torch.sparse": "SparseSemiStructuredTensor to_sparse_semi_structured",
-    "torch.ao": "",
     "torch.ao.quantization": "MinMaxObserver",
     "torch.ao.quantization.fake_quantize": "FakeQuantize",
     "torch.ao.quantization.qconfig": "QConfig",
     "torch.ao.quantization.quantize_fx": "prepare_qat_fx",
     "torch.utils._python_dispatch": "TorchDispatchMode BaseTorchDispatchMode return_and_correct_aliasing "
     "_disable_current_modes is_traceable_wrapper_subclass _get_current_dispatch_mode",
-    "torch.utils._sympy": "",
     "torch.utils._sympy.functions": "FloorDiv Mod",
     "torch.utils._mode_utils": "no_dispatch",
-    "torch.utils._stats": "",
-    "torch.utils._content_store": "",
     "torch.utils.cpp_extension": "load_inline load CppExtension BuildExtension CUDA_HOME",
     "torch.utils.weak": "TensorWeakRef WeakIdRef WeakIdKeyDictionary WeakTensorKeyDictionary",
     "torch.nn.attention.flex_attention": "flex_attention create_block_mask BlockMask "
     "create_nested_block_mask",
     "torch.nn.attention.bias": "CausalBias CausalVariant causal_lower_right causal_upper_left",
     "torch.fx.experimental": "_config",
-    "torch.fx.experimental._config": "",
     "torch.fx.experimental.recording": "NotEqualError replay_shape_env_events ShapeEnvEvent",
     "torch.fx.experimental.sym_node": "method_to_operator magic_methods",
     "torch.fx.experimental.validator": "translation_validation_enabled",
@@ -84,7 +84,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "torch.fx.passes.runtime_assert": "insert_deferred_runtime_asserts",
     "torch.fx.passes.fake_tensor_prop": "FakeTensorProp",
     "torch.fx.passes.graph_drawer": "FxGraphDrawer",
-    "torch.fx.passes.infra": "",
     "torch.fx.passes.infra.partitioner": "CapabilityBasedPartitioner",
     "torch.fx.passes.operator_support": "OperatorSupport",
     "torch._higher_order_ops": "invoke_subgraph associative_scan",
@@ -92,14 +91,10 @@ ABSENT: Final[Mapping[str, str]] = {
     "dynamo_bypassing_wrapper",
     "torch._higher_order_ops.invoke_subgraph": "mark_compile_region invoke_subgraph",
     "torch._higher_order_ops.associative_scan": "associative_scan",
-    "torch._higher_order_ops.utils": "",
     "torch._higher_order_ops.base_hop": "BaseHOP",
     "torch._higher_order_ops.hints_wrap": "hints_wrapper",
     "torch._higher_order_ops.out_dtype": "out_dtype",
     "torch._higher_order_ops.flex_attention": "flex_attention",
-    "torch._higher_order_ops.schema": "",
-    "torch._higher_order_ops.triton_kernel_wrap": "",
-    "torch._higher_order_ops.effects": "",
     "torch._dynamo": "export leaf_function replay skip",
     "torch._dynamo.testing": "extract_graph_and_tracker extract_graph_backend load_guards_from_bytes "
     "named_parameters_for_optimized_module named_buffers_for_optimized_module debug_dump debug_dir "
@@ -124,63 +119,34 @@ ABSENT: Final[Mapping[str, str]] = {
     "torch._dynamo.variables.constant": "ConstantVariable",
     "torch._dynamo.variables.dicts": "ConstDictVariable",
     "torch._dynamo.variables.functions": "UserFunctionVariable",
-    "torch._dynamo.variables.iter": "",
-    "torch._dynamo.variables.higher_order_ops": "",
-    "torch._dynamo.variables.misc": "",
     "torch._dynamo.variables.tensor": "TensorVariable",
     "torch._dynamo.variables.torch_function": "TensorWithTFOverrideVariable",
-    "torch._dynamo.variables.user_defined": "",
     "torch._dynamo.mutation_guard": "GenerationTracker",
     "torch._dynamo.bytecode_transformation": "Instruction transform_code_object create_instruction",
-    "torch._dynamo.bytecode_analysis": "",
     "torch._dynamo.symbolic_convert": "SpeculationLog SpeculationLogDivergence InstructionTranslator",
     "torch._dynamo.side_effects": "SideEffects",
     "torch._dynamo.convert_frame": "register_bytecode_hook compile_frame ConvertFrameAssert",
     "torch._dynamo.guards": "CheckFunctionManager GuardedCode GuardBuilder CLOSURE_VARS",
     "torch._dynamo.trace_rules": "_as_posix_path is_aten_op_or_tensor_method lookup",
-    "torch._dynamo.functional_export": "",
     "torch._dynamo.graph_bytecode_inputs": "reset_user_object_tracking",
     "torch._dynamo.package": "DynamoCache CompilePackage",
-    "torch._dynamo.polyfills": "",
     "torch._dynamo.output_graph": "OutputGraph",
     "torch._dynamo.code_context": "code_context",
-    "torch._dynamo.resume_execution": "",
     "torch._dynamo.codegen": "PyCodegen",
     "torch._dynamo.graph_deduplication": "apply_graph_deduplication",
     "torch._dynamo.graph_utils": "_detect_cycles",
-    "torch._dynamo.profiler": "",
-    "torch._dynamo.logging": "",
-    "torch._dynamo.repro": "",
-    "torch._dynamo.repro.after_aot": "",
-    "torch._dynamo.aot_compile": "",
-    "torch._dynamo.pgo": "",
     "torch._dynamo._trace_wrapped_higher_order_op": "mod_index",
     "torch._dynamo.backends.registry": "CompiledFn",
-    "torch._dynamo.backends.tvm": "",
-    "torch._dynamo.backends.cudagraphs": "",
     "torch._inductor.codecache": "WritableTempFile FxGraphCache PyCodeCache",
     "torch._inductor.utils": "run_and_get_code run_and_get_triton_code run_fw_bw_and_get_code "
     "run_and_get_cpp_code gen_gm_and_inputs",
     "torch._inductor.custom_graph_pass": "CustomGraphPass",
-    "torch._inductor.virtualized": "",
-    "torch._inductor.cpu_vec_isa": "",
-    "torch._inductor.scheduler": "",
-    "torch._inductor.pattern_matcher": "",
     "torch._inductor.compiler_bisector": "CompilerBisector",
     "torch.testing._internal.subclasses": "WrapperSubclass",
-    "torch.testing._internal.hop_db": "",
     "torch.testing._internal.common_quantization": "skipIfNoTorchVision",
-    "torch.testing._internal.autograd_function_db": "",
-    "torch.testing._internal.custom_op_db": "",
-    "torch.testing._internal.custom_tensor": "",
-    "torch.testing._internal.composite_compliance": "",
     "torch.testing._internal.common_methods_invocations": "sample_inputs_take_along_dim wrapper_set_seed",
     "torch.testing._internal.logging_tensor": "LoggingTensor LoggingTensorMode capture_logs "
     "capture_logs_with_logging_tensor_mode",
-    "torch.testing._internal.common_distributed": "",
-    "torch.testing._internal.distributed": "",
-    "torch.testing._internal.distributed.fake_pg": "",
-    "torch.testing._internal.py312_intrinsics": "",
     "torch.autograd": "_calculate_shape kineto_available",
     "torch.autograd.graph": "_engine_run_backward",
     "torch.autograd.profiler": "emit_itt emit_nvtx",
@@ -207,4 +173,5 @@ ABSENT: Final[Mapping[str, str]] = {
     "torch.library": "triton_op",
     "torch.masked": "masked_tensor",
     "torch._functorch.autograd_function": "custom_function_call",
+    **dict.fromkeys(EMPTY.split(), ""),
 }

@@ -77,7 +77,17 @@ MODES: dict[str, tuple[int, Step]] = {
 
 
 # -- sequences -----------------------------------------------------------------------------------------------
-class RNNBase(Module):
+class _Recurrent(Module):
+    hidden_size: int
+
+    def reset_parameters(self) -> None:
+        """Draws new weights, uniform within 1 / sqrt(hidden_size)."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+
+class RNNBase(_Recurrent):
     """Layers of one mode over a sequence `(L, N, features)`, `(N, L, features)` or `(L, features)`."""
 
     dropout: float
@@ -108,12 +118,6 @@ class RNNBase(Module):
                     setattr(self, name, Parameter(ops.empty(shape, dtype=dtype, device=device)))
                 self._all_weights.append(names)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draws new weights, uniform within 1 / sqrt(hidden_size)."""
-        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
-        for weight in self.parameters():
-            init.uniform_(weight, -bound, bound)
 
     def flatten_parameters(self) -> None:
         """Nothing to do: the weights need not lie in one piece."""
@@ -238,31 +242,6 @@ class RNNBase(Module):
         last = tuple(_reordered(part, back) for part in last)
         return PackedSequence(out, batch_sizes, order, back), last
 
-    def _forward_one_state(self, input: Tensor, hx: Tensor | None, rank_error: str) -> tuple[Tensor, Tensor]:
-        """Forward of the modes whose state is one tensor."""
-        if isinstance(input, PackedSequence):
-            packed, (last,) = self._run_packed(input, None if hx is None else (hx,))
-            return packed, last
-        if input.dim() not in (2, 3):
-            raise ValueError(rank_error.format(input.dim()))
-        batched = input.dim() == 3
-        if hx is not None and hx.dim() != input.dim():
-            word = "batched 3-D input, hx should also be 3-D" if batched else (
-                "unbatched 2-D input, hx should also be 2-D"
-            )  # fmt: skip
-            raise RuntimeError(f"For {word} but got {hx.dim()}-D tensor")
-        batch_dim = 0 if self.batch_first else 1
-        if not batched:
-            input = input.unsqueeze(batch_dim)
-            hx = None if hx is None else hx.unsqueeze(1)
-        if hx is None:
-            hx = ops.new_zeros(input, self.get_expected_hidden_size(input))
-        self.check_forward_args(input, hx)
-        out, (last,) = self._run(input, (hx,))
-        if batched:
-            return out, last
-        return out.squeeze(batch_dim), last.squeeze(1)
-
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
         text += unusual(self, proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0)
@@ -345,19 +324,52 @@ def _scan_packed(
     return ops.cat(hidden, 0), state
 
 
-ONLY_LSTM = "proj_size argument is only supported for LSTM, not RNN or GRU"
+class _OneState(RNNBase):
+    """The layers whose state is one tensor."""
+
+    _rank_error: str
+
+    @staticmethod
+    def _refuse_projections(proj_size: int | None) -> None:
+        if proj_size is not None:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        if isinstance(input, PackedSequence):
+            packed, (last,) = self._run_packed(input, None if hx is None else (hx,))
+            return packed, last
+        if input.dim() not in (2, 3):
+            raise ValueError(self._rank_error.format(input.dim()))
+        batched = input.dim() == 3
+        if hx is not None and hx.dim() != input.dim():
+            word = "batched 3-D input, hx should also be 3-D" if batched else (
+                "unbatched 2-D input, hx should also be 2-D"
+            )  # fmt: skip
+            raise RuntimeError(f"For {word} but got {hx.dim()}-D tensor")
+        batch_dim = 0 if self.batch_first else 1
+        if not batched:
+            input = input.unsqueeze(batch_dim)
+            hx = None if hx is None else hx.unsqueeze(1)
+        if hx is None:
+            hx = ops.new_zeros(input, self.get_expected_hidden_size(input))
+        self.check_forward_args(input, hx)
+        out, (last,) = self._run(input, (hx,))
+        if batched:
+            return out, last
+        return out.squeeze(batch_dim), last.squeeze(1)
 
 
-class RNN(RNNBase):
+class RNN(_OneState):
     """`h = tanh(x @ W_ih.T + b_ih + h @ W_hh.T + b_hh)`, or with relu."""
+
+    _rank_error = "RNN: Expected input to be 2D or 3D, got {}D tensor instead"
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
         bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
         device: Any = None, dtype: Any = None, *, proj_size: int | None = None,
     ) -> None:  # fmt: skip
-        if proj_size is not None:
-            raise ValueError(ONLY_LSTM)
+        self._refuse_projections(proj_size)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
         super().__init__(
@@ -366,29 +378,22 @@ class RNN(RNNBase):
         )  # fmt: skip
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        return self._forward_one_state(
-            input, hx, "RNN: Expected input to be 2D or 3D, got {}D tensor instead"
-        )
 
-
-class GRU(RNNBase):
+class GRU(_OneState):
     """Gated recurrent units: reset and update gates."""
+
+    _rank_error = "GRU: Expected input to be 2D or 3D, got {}D instead"
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
         device: Any = None, dtype: Any = None, *, proj_size: int | None = None,
     ) -> None:  # fmt: skip
-        if proj_size is not None:
-            raise ValueError(ONLY_LSTM)
+        self._refuse_projections(proj_size)
         super().__init__(
             "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device,
             dtype,
         )  # fmt: skip
-
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        return self._forward_one_state(input, hx, "GRU: Expected input to be 2D or 3D, got {}D instead")
 
 
 def _autocast_dtype() -> Any:
@@ -456,7 +461,7 @@ class LSTM(RNNBase):
 
 
 # -- cells ---------------------------------------------------------------------------------------------------
-class RNNCellBase(Module):
+class RNNCellBase(_Recurrent):
     """One step of a recurrent layer, on `(N, features)` or `(features,)`."""
 
     weight_ih: Tensor
@@ -477,12 +482,6 @@ class RNNCellBase(Module):
             made = Parameter(ops.empty((rows,), dtype=dtype, device=device)) if bias else None
             self.register_parameter(name, made)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draws new weights, uniform within 1 / sqrt(hidden_size)."""
-        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
-        for weight in self.parameters():
-            init.uniform_(weight, -bound, bound)
 
     def _step(self, step: Step, input: Tensor, state: Sequence[Tensor] | None, parts: int) -> State:
         """One step; without a batch, with one made up for it."""

@@ -243,18 +243,18 @@ class Transformer(Module):
             d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first,
             bias, device, dtype,
         )  # fmt: skip
-        if custom_encoder is not None:
-            self.encoder = custom_encoder
-        else:
-            layer: Module = TransformerEncoderLayer(*options)
+
+        def stack(kind: Any, layer_kind: Any, count: int) -> Any:
+            layer = layer_kind(*options)
             norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, device=device, dtype=dtype)
-            self.encoder = TransformerEncoder(layer, num_encoder_layers, norm)
-        if custom_decoder is not None:
-            self.decoder = custom_decoder
-        else:
-            layer = TransformerDecoderLayer(*options)
-            norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, device=device, dtype=dtype)
-            self.decoder = TransformerDecoder(layer, num_decoder_layers, norm)
+            return kind(layer, count, norm)
+
+        if custom_encoder is None:
+            custom_encoder = stack(TransformerEncoder, TransformerEncoderLayer, num_encoder_layers)
+        self.encoder = custom_encoder
+        if custom_decoder is None:
+            custom_decoder = stack(TransformerDecoder, TransformerDecoderLayer, num_decoder_layers)
+        self.decoder = custom_decoder
         self._reset_parameters()
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
 

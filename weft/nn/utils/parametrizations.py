@@ -15,13 +15,20 @@ import weft.nn.functional as F
 import weft.nn.utils.parametrize as parametrize
 from weft.autograd.grad_mode import no_grad
 from weft.core.dtypes import finfo
-from weft.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from weft.nn.modules.module import Module
 from weft.nn.utils.weight_norm import _weight_norm, norm_except_dim
+from weft.nn.utils.weights import as_matrix, check_iterations, drawn_vectors, output_dim
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
+
+
+def _weight_of(module: Module, name: str) -> Any:
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    return weight
 
 
 # -- orthogonal matrices -------------------------------------------------------------------------------------
@@ -174,9 +181,7 @@ def orthogonal(
     >>> weft.allclose(layer.weight @ layer.weight.mT, weft.eye(3), atol=1e-5)
     True
     """
-    weight: Any = getattr(module, name, None)
-    if not isinstance(weight, Tensor):
-        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    weight = _weight_of(module, name)
     if weight.ndim < 2:
         raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
     if orthogonal_map is None:
@@ -231,27 +236,16 @@ class _SpectralNorm(Module):
             raise IndexError(
                 f"Dimension out of range (expected to be in range of [-{rank}, {rank - 1}] but got {dim})"
             )
-        if n_power_iterations <= 0:
-            raise ValueError(
-                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
-            )
+        check_iterations(n_power_iterations)
         self.dim = dim if dim >= 0 else dim + rank
         self.eps = eps
         if rank > 1:
             self.n_power_iterations = n_power_iterations
-            matrix = self._reshape_weight_to_matrix(weight)
-            rows, columns = matrix.size()
-            left = ops.new_empty(matrix, (rows,)).normal_(0, 1)
-            right = ops.new_empty(matrix, (columns,)).normal_(0, 1)
+            matrix = as_matrix(weight, self.dim)
+            left, right = drawn_vectors(matrix)
             self.register_buffer("_u", F.normalize(left, dim=0, eps=eps))
             self.register_buffer("_v", F.normalize(right, dim=0, eps=eps))
             self._power_method(matrix, 15)
-
-    def _reshape_weight_to_matrix(self, weight: Any) -> Any:
-        if self.dim != 0:
-            others = [axis for axis in range(weight.dim()) if axis != self.dim]
-            weight = weight.permute(self.dim, *others)
-        return weight.flatten(1)
 
     def _power_method(self, matrix: Any, n_power_iterations: int) -> None:
         """Moves the two vectors towards those of the greatest singular value, in place."""
@@ -263,7 +257,7 @@ class _SpectralNorm(Module):
     def forward(self, weight: Any) -> Any:
         if weight.ndim == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
-        matrix = self._reshape_weight_to_matrix(weight)
+        matrix = as_matrix(weight, self.dim)
         if self.training:
             self._power_method(matrix.detach(), self.n_power_iterations)
         left, right = self._u.clone(), self._v.clone()  # written to by the next forward
@@ -285,10 +279,5 @@ def spectral_norm(
     >>> abs(weft.linalg.matrix_norm(layer.eval().weight, 2).item() - 1) < 0.1
     True
     """
-    weight = getattr(module, name, None)
-    if not isinstance(weight, Tensor):
-        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
-    if dim is None:
-        dim = 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
-    made = _SpectralNorm(weight, n_power_iterations, dim, eps)
+    made = _SpectralNorm(_weight_of(module, name), n_power_iterations, output_dim(module, dim), eps)
     return parametrize.register_parametrization(module, name, made)

@@ -14,6 +14,7 @@ from typing import Any
 
 from weft.core.types import contiguous_format
 from weft.nn.modules.module import Module
+from weft.nn.utils.weights import other_axes, removed
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
@@ -204,50 +205,48 @@ class Identity(BasePruningMethod):
         return default_mask
 
 
-class RandomUnstructured(BasePruningMethod):
+class _ByAmount(BasePruningMethod):
+    """A number of elements, or a part of them."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def __init__(self, amount: Any) -> None:
+        _validate_pruning_amount_init(amount)
+        self.amount = amount
+
+    def _places(self, t: Any, count: int) -> Any:
+        """So many elements to prune."""
+        raise NotImplementedError
+
+    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+        count = _elements_to_prune(self.amount, t)
+        mask = default_mask.clone(memory_format=contiguous_format)
+        if count != 0:
+            mask.view(-1)[self._places(t, count)] = 0
+        return mask
+
+
+class RandomUnstructured(_ByAmount):
     """Elements at random."""
 
-    PRUNING_TYPE = "unstructured"
-
-    def __init__(self, amount: Any) -> None:
-        _validate_pruning_amount_init(amount)
-        self.amount = amount
-
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        count = _elements_to_prune(self.amount, t)
-        mask = default_mask.clone(memory_format=contiguous_format)
-        if count != 0:
-            places = ops.topk(ops.rand_like(t).view(-1), count)[1]
-            mask.view(-1)[places] = 0
-        return mask
+    def _places(self, t: Any, count: int) -> Any:
+        return ops.topk(ops.rand_like(t).view(-1), count)[1]
 
 
-class L1Unstructured(BasePruningMethod):
+class L1Unstructured(_ByAmount):
     """The elements of least magnitude."""
 
-    PRUNING_TYPE = "unstructured"
-
-    def __init__(self, amount: Any) -> None:
-        _validate_pruning_amount_init(amount)
-        self.amount = amount
-
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        count = _elements_to_prune(self.amount, t)
-        mask = default_mask.clone(memory_format=contiguous_format)
-        if count != 0:
-            places = ops.topk(t.abs().reshape(-1), count, largest=False)[1]
-            mask.view(-1)[places] = 0
-        return mask
+    def _places(self, t: Any, count: int) -> Any:
+        return ops.topk(t.abs().reshape(-1), count, largest=False)[1]
 
 
-class RandomStructured(BasePruningMethod):
+class RandomStructured(_ByAmount):
     """Slices along a dimension, at random."""
 
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount: Any, dim: int = -1) -> None:
-        _validate_pruning_amount_init(amount)
-        self.amount = amount
+        super().__init__(amount)
         self.dim = dim
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
@@ -259,16 +258,14 @@ class RandomStructured(BasePruningMethod):
         return _slice_mask(t, self.dim, chances > threshold) * default_mask.to(dtype=t.dtype)
 
 
-class LnStructured(BasePruningMethod):
+class LnStructured(_ByAmount):
     """The slices along a dimension that have the least n-norm."""
 
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount: Any, n: Any, dim: int = -1) -> None:
-        _validate_pruning_amount_init(amount)
-        self.amount = amount
-        self.n = n
-        self.dim = dim
+        super().__init__(amount)
+        self.n, self.dim = n, dim
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         size = t.shape[self.dim] if -t.dim() <= self.dim < t.dim() else 0
@@ -384,12 +381,9 @@ def custom_from_mask(module: Module, name: str, mask: Any) -> Module:
 
 def remove(module: Module, name: str) -> Module:
     """Makes the pruning of a parameter final, and takes mask and hook away."""
-    for key, hook in module._forward_pre_hooks.items():
-        if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:
-            hook.remove(module)
-            del module._forward_pre_hooks[key]
-            return module
-    raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
+    missing = f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed"
+    removed(module, BasePruningMethod, name, missing, "_tensor_name")
+    return module
 
 
 def is_pruned(module: Module) -> bool:
@@ -455,8 +449,7 @@ def _slices_to_prune(amount: Any, t: Any, dim: int) -> int:
 
 def _compute_norm(t: Any, n: Any, dim: int) -> Any:
     """The n-norm of each slice along `dim`."""
-    others = [axis for axis in range(t.dim()) if axis != dim % t.dim()]
-    return ops.norm(t, n, others)
+    return ops.norm(t, n, other_axes(t.dim(), dim))
 
 
 def _slice_mask(t: Any, dim: int, chosen: Tensor) -> Any:

@@ -8,9 +8,17 @@ from typing import Any
 import weft.linalg as linalg
 import weft.nn.functional as F
 from weft.autograd.grad_mode import no_grad
-from weft.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from weft.nn.modules.module import Module
-from weft.nn.parameter import Parameter, is_lazy
+from weft.nn.parameter import Parameter
+from weft.nn.utils.weights import (
+    as_matrix,
+    check_iterations,
+    check_shaped,
+    check_unhooked,
+    drawn_vectors,
+    output_dim,
+    removed,
+)
 from weft.ops.record import ops
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
@@ -24,10 +32,7 @@ class SpectralNorm:
     def __init__(
         self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12
     ) -> None:
-        if n_power_iterations <= 0:
-            raise ValueError(
-                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
-            )
+        check_iterations(n_power_iterations)
         self.name = name
         self.dim = dim
         self.n_power_iterations = n_power_iterations
@@ -35,10 +40,7 @@ class SpectralNorm:
 
     def reshape_weight_to_matrix(self, weight: Any) -> Any:
         """The weight with `dim` as rows and all else as columns."""
-        if self.dim != 0:
-            others = [axis for axis in range(weight.dim()) if axis != self.dim]
-            weight = weight.permute(self.dim, *others)
-        return weight.reshape(weight.size(0), -1)
+        return as_matrix(weight, self.dim)
 
     def compute_weight(self, module: Any, do_power_iteration: bool) -> Any:
         """The weight; with an iteration, the two vectors are brought up to date in place."""
@@ -69,23 +71,15 @@ class SpectralNorm:
     @staticmethod
     def apply(module: Any, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
         """Puts the weight aside and adds the hooks."""
-        for hook in module._forward_pre_hooks.values():
-            if isinstance(hook, SpectralNorm) and hook.name == name:
-                raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
+        check_unhooked(module, SpectralNorm, name, "spectral_norm")
         hook = SpectralNorm(name, n_power_iterations, dim, eps)
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
-        if is_lazy(weight):
-            raise ValueError(
-                "The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run "
-                "the dummy forward before applying spectral normalization"
-            )
+        check_shaped(weight, SpectralNorm, "spectral normalization")
         with no_grad():
-            matrix = hook.reshape_weight_to_matrix(weight)
-            rows, columns = matrix.size()
-            left = F.normalize(ops.new_empty(weight, (rows,)).normal_(0, 1), dim=0, eps=eps)
-            right = F.normalize(ops.new_empty(weight, (columns,)).normal_(0, 1), dim=0, eps=eps)
+            drawn = drawn_vectors(hook.reshape_weight_to_matrix(weight))
+            left, right = (F.normalize(vector, dim=0, eps=eps) for vector in drawn)
         del module._parameters[name]
         module.register_parameter(f"{name}_orig", weight)
         # A plain attribute for the time until the first forward: what reads it then finds the weight.
@@ -149,21 +143,13 @@ def spectral_norm(
     dim: int | None = None,
 ) -> Module:  # fmt: skip
     """Divides a weight by its greatest singular value, estimated by power iteration."""
-    if dim is None:
-        dim = 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
-    SpectralNorm.apply(module, name, n_power_iterations, dim, eps)
+    SpectralNorm.apply(module, name, n_power_iterations, output_dim(module, dim), eps)
     return module
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     """Undoes `spectral_norm`."""
-    for key, hook in module._forward_pre_hooks.items():
-        if isinstance(hook, SpectralNorm) and hook.name == name:
-            hook.remove(module)
-            del module._forward_pre_hooks[key]
-            break
-    else:
-        raise ValueError(f"spectral_norm of '{name}' not found in {module}")
+    hook = removed(module, SpectralNorm, name, f"spectral_norm of '{name}' not found in {module}")
     for table in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
         for key, known in list(table.items()):
             owner = known if isinstance(known, KINDS) else getattr(known, "hook", None)  # or it is wrapped

@@ -7,7 +7,8 @@ import warnings
 from typing import Any
 
 from weft.nn.modules.module import Module
-from weft.nn.parameter import Parameter, is_lazy
+from weft.nn.parameter import Parameter
+from weft.nn.utils.weights import check_shaped, check_unhooked, other_axes, removed
 
 __all__ = ["WeightNorm", "norm_except_dim", "remove_weight_norm", "weight_norm"]
 
@@ -16,8 +17,7 @@ def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
     """The norm over all dimensions but one, kept as ones; over all of them for -1."""
     if dim == -1:
         return v.norm(pow)
-    rank = v.dim()
-    others = [axis for axis in range(rank) if axis != dim % rank]
+    others = other_axes(v.dim(), dim)
     return v.norm(pow, others, True) if others else v.abs()
 
 
@@ -40,16 +40,10 @@ class WeightNorm:
     @staticmethod
     def apply(module: Any, name: str, dim: int | None) -> WeightNorm:
         """Splits the weight and adds the hook."""
-        for hook in module._forward_pre_hooks.values():
-            if isinstance(hook, WeightNorm) and hook.name == name:
-                raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
+        check_unhooked(module, WeightNorm, name, "weight_norm")
         hook = WeightNorm(name, dim)
         weight = getattr(module, name)
-        if is_lazy(weight):
-            raise ValueError(
-                "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the "
-                "dummy forward before applying weight normalization"
-            )
+        check_shaped(weight, WeightNorm, "weight normalization")
         del module._parameters[name]
         module.register_parameter(f"{name}_g", Parameter(norm_except_dim(weight, 2, hook.dim).detach()))
         module.register_parameter(f"{name}_v", Parameter(weight.detach()))
@@ -82,9 +76,5 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     """Undoes `weight_norm`."""
-    for key, hook in module._forward_pre_hooks.items():
-        if isinstance(hook, WeightNorm) and hook.name == name:
-            hook.remove(module)
-            del module._forward_pre_hooks[key]
-            return module
-    raise ValueError(f"weight_norm of '{name}' not found in {module}")
+    removed(module, WeightNorm, name, f"weight_norm of '{name}' not found in {module}")
+    return module
