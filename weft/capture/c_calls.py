@@ -218,7 +218,7 @@ class CCalls:
             return
         if name not in SHALLOW:
             self.c_arguments.check_items(receiver, EQUALITY)
-        names = TEXT if has_type(receiver, str) else EQUALITY
+        names = (*TEXT, *ITEMS_BY_KEY) if has_type(receiver, str) else EQUALITY
         if not has_type(receiver, (*KEYED, list, tuple, deque)):
             names = (*names, *NUMERIC, "__bytes__")  # containers keep what they are given, and ask it nothing
         check = self.c_arguments.check_items if name in ITERATING else self.c_arguments.check
@@ -226,6 +226,13 @@ class CCalls:
             check(value, names, deep=name not in SHALLOW)
         for value in kwargs.values():
             check(value, (*names, *NUMERIC), deep=name not in SHALLOW)
+
+    def misses(self, receiver: Any) -> bool:
+        """Whether a dict asks a method of the user's for what it has not."""
+        return (
+            is_users(receiver)
+            and self.operators.attributes.python_method(receiver, "__missing__") is not None
+        )
 
     def counts(self, name: str, receiver: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments of a builtin method, with numbers where it asks for `__index__`."""
@@ -274,6 +281,11 @@ class CCalls:
             kwargs = {**kwargs, "key": self.c_arguments.callback(kwargs["key"])}
         if name in MUTATES:
             self.world.changes += 1
+        if has_type(receiver, re.Pattern):
+            args = tuple(map(self.c_arguments.callback, args))
+            kwargs = {key: self.c_arguments.callback(value) for key, value in kwargs.items()}
+        if has_type(receiver, dict) and name == "__getitem__" and self.misses(receiver):
+            raise Break("builtin-protocol", seen=f"__missing__ of {kind.__name__}")
         args = self.counts(name, receiver, args)
         if name == "translate" and args and type(args[0]) is dict:  # which knows no other numbers
             args = ({key: plain(value) for key, value in args[0].items()}, *args[1:])
@@ -282,6 +294,7 @@ class CCalls:
 
 
 MAKES_KEYS = (set, frozenset, dict, OrderedDict)
+ITEMS_BY_KEY = ("__getitem__", "__missing__")
 COUNTS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("center", "ljust", "rjust", "zfill", "expandtabs", "to_bytes"), (0,)),
     **dict.fromkeys(("pop", "insert", "rotate", "__getitem__", "__setitem__", "__delitem__"), (0,)),
@@ -354,7 +367,8 @@ def pure(
 
 pure(*(f for f in vars(math).values() if callable(f)), names=NUMERIC)
 pure(math.fsum, math.prod, math.dist, getattr(math, "sumprod", math.dist), names=NUMERIC, iterates=True)
-pure(chr, ord, bin, hex, oct, divmod, round, pow, abs, complex, int, bytes, bytearray, names=NUMERIC)
+pure(chr, ord, bin, hex, oct, divmod, round, pow, abs, complex, int, names=NUMERIC)
+pure(bytes, bytearray, names=(*NUMERIC, "__iter__", "__getitem__", "__bytes__"))
 pure(range, slice, float, names=NUMERIC)
 pure(
     object,

@@ -472,7 +472,7 @@ def call_function_ex(machine: Machine, frame: Frame, arg: Any) -> None:
     args = frame.stack.pop()
     frame.stack.pop()
     function = frame.stack.pop()
-    if not has_type(args, (tuple, list)):
+    if type(args) not in (tuple, list):
         if not hasattr(type(args), "__iter__") and not hasattr(type(args), "__getitem__"):
             text = f"{called(function)} argument after * must be an iterable, not {type(args).__name__}"
             raise machine.fail(TypeError(text))

@@ -149,6 +149,8 @@ class Operators:
         if entry is None:
             return NotImplemented
         native = entry[1]
+        if native is str.__mod__:
+            other = self.texts.percent_operand(other)
         if native is object.__ne__:
             equal = self.attributes.python_method(receiver, "__eq__")
             if equal is not None:
@@ -236,7 +238,12 @@ class Operators:
             if found is not None:
                 return self.truth(self.calls.call_method(found, container, item))
             users = self.attributes.python_method
-            if users(container, "__iter__") or users(container, "__getitem__"):
+            own = (
+                lookup(type(container), "__contains__") is not None
+            )  # that of C code, which iterates nothing
+            if own:
+                pass
+            elif users(container, "__iter__") or users(container, "__getitem__"):
                 return self.found_among(item, self.iterators.iterable(container))
         if has_type(container, (CapturedGenerator, *ITERATORS)):
             return self.found_among(item, container)
@@ -245,7 +252,7 @@ class Operators:
         elif has_type(container, (list, tuple, deque, *VIEWS)) or not answers_in_c(item):
             if not all(self.c_arguments.can_check(value, EQUALITY) for value in (item, container)):
                 if has_type(container, (list, tuple, deque, *VIEWS)):
-                    return self.found_among(item, container)
+                    return self.found_among(item, as_items(container) if is_users(container) else container)
                 self.c_arguments.check(item, EQUALITY)
         self.c_arguments.refuse_opaque(container)
         return bool(self.native(operator.contains, container, item))
@@ -306,7 +313,9 @@ class Operators:
 
     def index(self, value: Any) -> Any:
         """What an `__index__` of the user's gives; other values stay."""
-        found = None if answers_in_c(value) else self.attributes.python_method(value, "__index__")
+        if answers_in_c(value) or has_type(value, int):  # what is an int already is not asked
+            return value
+        found = self.attributes.python_method(value, "__index__")
         if found is None:
             return value
         result = self.calls.call_method(found, value)

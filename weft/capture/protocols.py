@@ -135,7 +135,8 @@ def hash_of(machine: Machine, value: Any, in_c: bool = False) -> int:
             return machine.native(hash, Hashed(result))
     if has_type(value, (tuple, frozenset)) and has_own_keys(machine, value):
         base: Any = tuple if has_type(value, tuple) else frozenset
-        return machine.native(hash, base([Hashed(hash_of(machine, item, in_c)) for item in value]))
+        items = base.__iter__(value)  # which a subclass may override: C code does not ask
+        return machine.native(hash, base([Hashed(hash_of(machine, item, in_c)) for item in items]))
     machine.world.identify(value)
     return machine.native(hash, value)
 

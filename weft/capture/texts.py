@@ -82,7 +82,7 @@ class Texts:
                 for name in ("__int__", "__index__", "__float__"):
                     if self.attributes.python_method(item, name) is not None:
                         raise Break("builtin-protocol", seen=f"{name} of {type(item).__name__}")
-        if self.c_arguments.can_check(value, TEXT):
+        if self.c_arguments.can_check(value, (*TEXT, "__getitem__", "__missing__")):
             self.check(value)
             return value
         stand_ins = StandIns(self.machine)
@@ -142,7 +142,8 @@ class Texts:
                     text = f"__format__ must return a str, not {kind_of(result).__name__}"
                     raise self.fail(TypeError(text))
                 return result  # type: ignore[return-value]
-            if inherits(type(value), "__format__") and not specification:
+            by_text = inherits(type(value), "__format__") or has_type(value, (str, int, float, complex))
+            if by_text and not specification:
                 return self.text(value)
         if has_type(value, BaseException) and not specification:
             return self.text(value)
