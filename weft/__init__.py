@@ -93,16 +93,8 @@ def compile(
     recompile_limit: _Any = None,
 ) -> _Any:
     """The function, method or module in a form that runs compiled; see `weft.compiler.compile`."""
-    return __getattr__("compiler").compile(
-        model,
-        fullgraph=fullgraph,
-        dynamic=dynamic,
-        backend=backend,
-        mode=mode,
-        options=options,
-        disable=disable,
-        recompile_limit=recompile_limit,
-    )
+    given = dict(locals())
+    return __getattr__("compiler").compile(**given)
 
 
 def save(

@@ -19,16 +19,10 @@ from collections.abc import Iterator as _Iterator
 from contextlib import contextmanager as _contextmanager
 from typing import Any
 
-from weft.autograd.custom_op import DEFINITIONS as _DEFINITIONS
+from weft.autograd import custom_op as _defining
 from weft.autograd.custom_op import CustomOpDef as CustomOpDef
 from weft.autograd.custom_op import OpOverload as OpOverload
 from weft.autograd.custom_op import custom_op as custom_op
-from weft.autograd.custom_op import define_op as _define_op
-from weft.autograd.custom_op import execute as _execute
-from weft.autograd.custom_op import execute_fake as _execute_fake
-from weft.autograd.custom_op import invoke as _invoke
-from weft.autograd.custom_op import pulled_back as _pulled_back
-from weft.autograd.custom_op import without_elements as _without_elements
 from weft.autograd.engine import grad as _grad
 from weft.autograd.shapes import typed as _typed
 from weft.core.modes import enter as _enter
@@ -79,9 +73,9 @@ def _found(op: Any, asker: str) -> CustomOpDef:
         return op._definition
     if not isinstance(op, str):
         raise ValueError(f"{asker}({op}): got unexpected type for op: {type(op)}")
-    if op not in _DEFINITIONS:
+    if op not in _defining.DEFINITIONS:
         raise RuntimeError(f"operator {op} does not exist")
-    return _DEFINITIONS[op]
+    return _defining.DEFINITIONS[op]
 
 
 def register_fake(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
@@ -138,7 +132,7 @@ class Library:
             raise RuntimeError(f"{self}: library of kind IMPL cannot define new operators")
         name, opened, rest = schema.partition("(")
         plain = name.strip().partition(".")[0]
-        _define_op(f"{self.ns}::{plain}", opened + rest, None)
+        _defining.define_op(f"{self.ns}::{plain}", opened + rest, None)
         self._defined.append(plain)
         return plain
 
@@ -170,7 +164,7 @@ class Library:
     def _destroy(self) -> None:
         """Forgets the ops that this instance has defined."""
         for name in self._defined:
-            definition = _DEFINITIONS.get(f"{self.ns}::{name}")
+            definition = _defining.DEFINITIONS.get(f"{self.ns}::{name}")
             if definition is not None:
                 definition._destroy()
         self._defined.clear()
@@ -193,7 +187,7 @@ def _scoped_library(*args: Any, **kwargs: Any) -> _Iterator[Library]:
 
 def define(qualname: str, schema: str, *, lib: Any = None, tags: Any = ()) -> None:
     """Makes an op of this schema, without kernels: `define("mylib::sine", "(Tensor x) -> Tensor")`."""
-    _define_op(qualname, schema, None)
+    _defining.define_op(qualname, schema, None)
 
 
 def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any:
@@ -263,7 +257,7 @@ def _check_schema(definition: CustomOpDef, bound: tuple[Any, ...], _tolerances: 
     before = _tree_map(_copied, bound)
     token = _enter(grad=False)
     try:
-        _execute(definition, given)
+        _defining.execute(definition, given)
     finally:
         _leave(token)
     for argument, value, old in zip(definition._schema.arguments, given, before):
@@ -284,7 +278,7 @@ def _check_registration(definition: CustomOpDef, bound: tuple[Any, ...], _tolera
     given = _tree_map(_copied, bound)
     if definition._backward is None or not any(tensor.requires_grad for tensor in _tensors(given)):
         return
-    for output in _tensors(_invoke(definition, given)):
+    for output in _tensors(_defining.invoke(definition, given)):
         if output.is_floating_point() and not output.requires_grad:
             raise RuntimeError(f"an output of {definition} does not require grad although an input does")
 
@@ -293,9 +287,10 @@ def _check_fake(definition: CustomOpDef, bound: tuple[Any, ...], _tolerances: An
     """The fake implementation gives the types that the kernel gives."""
     token = _enter(grad=False)
     try:
-        real = _tree_map(_typed, _execute(definition, _tree_map(_copied, bound)))
+        real = _tree_map(_typed, _defining.execute(definition, _tree_map(_copied, bound)))
         types = _tree_map(_typed, bound)
-        fake = _tree_map(_typed, _execute_fake(definition, _tree_map(_without_elements, types)))
+        empty = _tree_map(_defining.without_elements, types)
+        fake = _tree_map(_typed, _defining.execute_fake(definition, empty))
     finally:
         _leave(token)
     wanted, found = _flatten(real)[0], _flatten(fake)[0]
@@ -311,7 +306,7 @@ def _check_gradients(definition: CustomOpDef, bound: tuple[Any, ...], tolerances
     inputs = [tensor for tensor in _tensors(given) if tensor.requires_grad]
     if definition._backward is None or not inputs:
         return
-    result = _invoke(definition, given)
+    result = _defining.invoke(definition, given)
     outputs = [output for output in _tensors(result) if output.requires_grad]
     if not outputs:
         return
@@ -325,7 +320,8 @@ def _check_gradients(definition: CustomOpDef, bound: tuple[Any, ...], tolerances
     needs = tuple(
         _tree_map(lambda leaf: isinstance(leaf, _Tensor) and leaf.requires_grad, given[i]) for i in slots
     )
-    ruled = _pulled_back(definition, needs, seeds, _tree_map(_detached, result), _tree_map(_detached, given))
+    results, operands = _tree_map(_detached, result), _tree_map(_detached, given)
+    ruled = _defining.pulled_back(definition, needs, seeds, results, operands)
     by_rule = {}
     for position, value in zip(slots, ruled):
         for tensor, gradient in zip(_flatten(given[position])[0], _flatten(value)[0]):

@@ -57,20 +57,27 @@ class Normal(_LocationScale):
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
 
 
-class LogNormal(Distribution):
+class _OfNormal(Distribution):
+    """Distributions of a function of a normal variable."""
+
+    has_rsample = True
+    base_dist: Normal
+    _inner = "base_dist"
+
+    scale = property(lambda self: self.base_dist.scale)
+
+
+class LogNormal(_OfNormal):
     """The distribution of the exponential of a normal variable."""
 
     arg_constraints = {"loc": real, "scale": positive}
-    has_rsample = True
     support = positive
-    _inner = "base_dist"
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.base_dist = Normal(loc, scale, validate_args=validate_args)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
     loc = property(lambda self: self.base_dist.loc)
-    scale = property(lambda self: self.base_dist.scale)
     mean = property(lambda self: (self.loc + self.scale.square() / 2).exp())
     mode = property(lambda self: (self.loc - self.scale.square()).exp())
 
@@ -96,13 +103,11 @@ class LogNormal(Distribution):
         return self.base_dist.entropy() + self.loc
 
 
-class HalfNormal(Distribution):
+class HalfNormal(_OfNormal):
     """The distribution of the magnitude of a normal variable around zero."""
 
     arg_constraints = {"scale": positive}
-    has_rsample = True
     support = nonnegative
-    _inner = "base_dist"
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         self.base_dist = Normal(0.0, scale, validate_args=False)
@@ -110,7 +115,6 @@ class HalfNormal(Distribution):
         if self._validate_args and not (self.scale > 0).all():
             self.base_dist._check_parameters()
 
-    scale = property(lambda self: self.base_dist.scale)
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
     mode = property(lambda self: ops.zeros_like(self.scale))
     variance = property(lambda self: self.scale.square() * (1 - 2 / math.pi))

@@ -25,25 +25,33 @@ def _surprise(logits: Any, value: Any) -> Any:
     return logits.clamp(min=0) - logits * value + (-logits.abs()).exp().log1p()
 
 
-class _ByChance(Distribution):
+class _ByEither(Distribution):
+    """Distributions by probabilities or by logits: what was not given follows from the other."""
+
+    _logits_of: Any
+    _probs_of: Any
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "logits" and "probs" in self.__dict__:
+            eps = 1.1920928955078125e-07 if self.probs.dtype.itemsize <= 4 else 2.220446049250313e-16
+            return self._logits_of(self.probs.clamp(eps, 1 - eps))
+        if name == "probs" and "logits" in self.__dict__:
+            return self._probs_of(self.logits)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class _ByChance(_ByEither):
     """Distributions of one probability, given as such or as its log-odds."""
 
     arg_constraints = {"probs": unit_interval, "logits": real}
+    _logits_of = staticmethod(lambda probs: probs.log() - (-probs).log1p())
+    _probs_of = staticmethod(lambda logits: logits.sigmoid())
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         _either(probs, logits)
         (given,) = broadcast_all(probs if logits is None else logits)
         self.__dict__["probs" if logits is None else "logits"] = given
         super().__init__(given.shape, validate_args=validate_args)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "logits" and "probs" in self.__dict__:
-            eps = 1.1920928955078125e-07 if self.probs.dtype.itemsize <= 4 else 2.220446049250313e-16
-            kept = self.probs.clamp(eps, 1 - eps)
-            return kept.log() - (-kept).log1p()
-        if name == "probs" and "logits" in self.__dict__:
-            return self.logits.sigmoid()
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     param_shape = property(lambda self: self._batch_shape)
 
@@ -95,10 +103,12 @@ class Geometric(_ByChance):
         return Bernoulli(self.probs, validate_args=False).entropy() / self.probs
 
 
-class Categorical(Distribution):
+class Categorical(_ByEither):
     """One of several, by their probabilities (or logits) along the last dimension."""
 
     arg_constraints = {"probs": simplex, "logits": real_vector}
+    _logits_of = staticmethod(lambda probs: probs.log())
+    _probs_of = staticmethod(lambda logits: logits.softmax(-1))
     has_enumerate_support = True
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
@@ -112,14 +122,6 @@ class Categorical(Distribution):
             self.__dict__["logits"] = given - given.logsumexp(-1, keepdim=True)
         self._num_events = given.shape[-1]
         super().__init__(given.shape[:-1], validate_args=validate_args)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "logits" and "probs" in self.__dict__:
-            eps = 1.1920928955078125e-07 if self.probs.dtype.itemsize <= 4 else 2.220446049250313e-16
-            return self.probs.clamp(eps, 1 - eps).log()
-        if name == "probs" and "logits" in self.__dict__:
-            return self.logits.softmax(-1)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def param_shape(self) -> Any:

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.core.trees import flatten
 from weft.graph.node import OP_CODES, AnyGraph, Node, nodes_in
 from weft.ops.record import Op
 
@@ -120,21 +121,10 @@ def complaints(graph: Graph, dialect: str = "captured") -> list[str]:
 def _inner_graphs(graph: Graph) -> Iterator[tuple[str, Any]]:
     yield from graph.subgraphs.items()
     for node in graph.nodes:
-        for value in _leaves((node.args, node.kwargs)):
+        for value in flatten((node.args, node.kwargs))[0]:
             if isinstance(value, AnyGraph):
                 inner: Any = value
                 yield inner.name, inner
-
-
-def _leaves(value: object) -> Iterator[Any]:
-    if isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _leaves(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _leaves(item)
-    else:
-        yield value
 
 
 def check(graph: Graph, dialect: str = "captured") -> Graph:

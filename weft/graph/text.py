@@ -60,6 +60,10 @@ def _parameter(node: Node, spelling: Readable, annotation: str) -> str:
     return f"{node.target}{annotation}{default}"
 
 
+def _freeing(gone: list[Node], spelling: Readable) -> str:
+    return f";  {' = '.join([*map(spelling.node, gone), 'None'])}" if gone else ""
+
+
 class _Annotations:
     """What stands between a name and its `=`: the value's type when verbose, else the type expression."""
 
@@ -123,8 +127,7 @@ def python_code(
                     body += ["", unknown] if body else [unknown]
                 previous = where if where is not None else ""
         gone = freed.get(node, []) + ([] if node.users else [node])
-        tail = f";  {' = '.join([*map(spelling.node, gone), 'None'])}" if gone else ""
-        body.append(spelling.statement(node, annotations.of(node)) + tail)
+        body.append(spelling.statement(node, annotations.of(node)) + _freeing(gone, spelling))
     head = ", ".join([root_module, *parameters]) if root_module else ", ".join(parameters)
     lines = [f"    {line}" if line else "" for line in body or ["pass"]]
     text = f"\n\n\ndef {graph.name}({head}){returns}:\n" + "\n".join(lines) + "\n    "
@@ -169,9 +172,7 @@ def executable_code(graph: Graph) -> PythonCode:
         elif node.op == "output":
             body.append(f"return {spelling.value(node.args[0])}")
         else:
-            gone = freed.get(node, ())
-            tail = f";  {' = '.join([*map(spelling.node, gone), 'None'])}" if gone else ""
-            body.append(spelling.statement(node) + tail)
+            body.append(spelling.statement(node) + _freeing(freed.get(node, []), spelling))
             if node.meta.get("source") is not None:
                 places[len(body) + 1] = node.meta["source"]  # the first line is the head
     head = ", ".join(["self", *parameters])

@@ -31,6 +31,7 @@ import weft
 from weft import compiler
 from weft.autograd.gradcheck import gradcheck as gradcheck
 from weft.autograd.gradcheck import gradgradcheck as gradgradcheck
+from weft.compat.torch_internals.dynamo_utils import preserve_rng_state
 from weft.tensor.base import Tensor
 from weft.testing.cases import TestCase as TestCase
 from weft.testing.cases import run_tests as run_tests
@@ -287,36 +288,23 @@ def set_rng_seed(seed: int | None = None) -> None:
     np.random.seed(seed)
 
 
-@contextlib.contextmanager
-def freeze_rng_state() -> Iterator[None]:
-    """Draws inside do not change what is drawn afterwards."""
-    state = weft.get_rng_state()
-    try:
-        yield
-    finally:
-        weft.set_rng_state(state)
+freeze_rng_state = preserve_rng_state
 
 
 @contextlib.contextmanager
-def set_default_dtype(dtype: Any) -> Iterator[None]:
+def set_default_dtype(dtype: Any, put: Callable[[Any], None] = weft.set_default_dtype) -> Iterator[None]:
     """Another default dtype for a while."""
     before = weft.get_default_dtype()
-    weft.set_default_dtype(dtype)
+    put(dtype)
     try:
         yield
     finally:
         weft.set_default_dtype(before)
 
 
-@contextlib.contextmanager
-def set_default_tensor_type(kind: Any) -> Iterator[None]:
+def set_default_tensor_type(kind: Any) -> Any:
     """Another default type of tensors for a while."""
-    before = weft.get_default_dtype()
-    weft.set_default_tensor_type(kind)
-    try:
-        yield
-    finally:
-        weft.set_default_dtype(before)
+    return set_default_dtype(kind, weft.set_default_tensor_type)
 
 
 @contextlib.contextmanager

@@ -41,6 +41,11 @@ class FunctionalModuleWithBuffers(_Called):
     """A module as a function of its parameters and buffers."""
 
 
+def _leaves(named: dict[str, Any], untracked: bool) -> Tensors:
+    values = tuple(value.detach() for value in named.values())
+    return values if untracked else tuple(value.requires_grad_() for value in values)
+
+
 def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tuple[Any, Tensors]:
     """The module as a function of its parameters, and the parameters."""
     if list(model.buffers()):
@@ -49,9 +54,7 @@ def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tupl
             "instead."
         )
     named = dict(model.named_parameters())
-    values = tuple(value.detach() for value in named.values())
-    if not disable_autograd_tracking:
-        values = tuple(value.requires_grad_() for value in values)
+    values = _leaves(named, disable_autograd_tracking)
     return FunctionalModule(model, list(named), None), values
 
 
@@ -60,9 +63,7 @@ def make_functional_with_buffers(
 ) -> tuple[Any, Tensors, Tensors]:
     """The module as a function of its parameters and buffers, and both."""
     named, buffers = dict(model.named_parameters()), dict(model.named_buffers())
-    values = tuple(value.detach() for value in named.values())
-    if not disable_autograd_tracking:
-        values = tuple(value.requires_grad_() for value in values)
+    values = _leaves(named, disable_autograd_tracking)
     return FunctionalModuleWithBuffers(model, list(named), list(buffers)), values, tuple(buffers.values())
 
 
@@ -91,6 +92,16 @@ def _unpacking(call: Any) -> Callable[..., Any]:
     return lambda *given: call(*given[:-1], *given[-1])
 
 
+def _count(ensemble_shape: Any) -> int:
+    """How many modules an ensemble has."""
+    if len(ensemble_shape) >= 2:
+        raise ValueError("NYI: ensemble_shape with more than 1 element")
+    count: int = ensemble_shape[0] if ensemble_shape else 1
+    if count <= 0:
+        raise ValueError(f"num_models {count} should be > 0")
+    return count
+
+
 def functional_init(
     model_class: Any, ensemble_shape: Any = (), device: Any = "cpu"
 ) -> Callable[..., tuple[Tensors, Any, Tensors]]:
@@ -99,11 +110,7 @@ def functional_init(
     """
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if len(ensemble_shape) >= 2:
-            raise ValueError("NYI: ensemble_shape with more than 1 element")
-        if ensemble_shape and ensemble_shape[0] <= 0:
-            raise ValueError(f"num_models {ensemble_shape[0]} should be > 0")
-        count = ensemble_shape[0] if ensemble_shape else 1
+        count = _count(ensemble_shape)
         made = [make_functional(model_class(*args, **kwargs).to(device)) for _ in range(count)]
         call = made[0][0]
         return _joined([one[1] for one in made], ensemble_shape), _unpacking(call), call.param_names
@@ -117,11 +124,7 @@ def functional_init_with_buffers(
     """`functional_init` of modules that have buffers."""
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if len(ensemble_shape) >= 2:
-            raise ValueError("NYI: ensemble_shape with more than 1 element")
-        if ensemble_shape and ensemble_shape[0] <= 0:
-            raise ValueError(f"num_models {ensemble_shape[0]} should be > 0")
-        count = ensemble_shape[0] if ensemble_shape else 1
+        count = _count(ensemble_shape)
         made = [make_functional_with_buffers(model_class(*args, **kwargs).to(device)) for _ in range(count)]
         params, buffers = (_joined([one[place] for one in made], ensemble_shape) for place in (1, 2))
         call = made[0][0]
