@@ -331,8 +331,7 @@ def _check_gradients(definition: CustomOpDef, bound: tuple[Any, ...], tolerances
         if (a is None) != (b is None) or (a is not None and not _ops.allclose(a, b, **tolerances)):
             raise RuntimeError(
                 f"the gradient of input {position} is {a} on the tape, but the gradient rule alone gives "
-                f"{b}: does "
-                "setup_context depend on something that changes between calls?"
+                f"{b}: does setup_context depend on something that changes between calls?"
             )
 
 

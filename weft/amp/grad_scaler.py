@@ -188,9 +188,8 @@ class GradScaler:
         if wants_scaler:
             warn_at_level(
                 "GradScaler is going to stop passing itself as a keyword argument to the passed optimizer. "
-                "In "
-                "the near future GradScaler registers `grad_scale: Tensor` and `found_inf: Tensor` to the "
-                "passed optimizer and let the optimizer use them directly.",
+                "In the near future GradScaler registers `grad_scale: Tensor` and `found_inf: Tensor` to "
+                "the passed optimizer and let the optimizer use them directly.",
                 FutureWarning,
                 stacklevel=3,
             )
@@ -337,8 +336,7 @@ class GradScaler:
             if self._per_optimizer_states:
                 raise AssertionError(
                     "A GradScaler instance may only be pickled at the beginning of an iteration, or at the "
-                    "end "
-                    "after scaler.update()."
+                    "end after scaler.update()."
                 )
             state["_init_scale"] = self.get_scale()
             state["_init_growth_tracker"] = self._get_growth_tracker()

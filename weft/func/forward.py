@@ -52,10 +52,8 @@ def pushed_forward(
     if structure(primals) != structure(tangents):
         raise RuntimeError(
             f"{JVP}: Expected primals and tangents to have the same python structure. For example, if "
-            "primals is a tuple of "
-            f"3 tensors, tangents also must be. Got primals with structure {structure(primals)} and "
-            "tangents with structure "
-            f"{structure(tangents)}"
+            "primals is a tuple of 3 tensors, tangents also must be. Got primals with structure "
+            f"{structure(primals)} and tangents with structure {structure(tangents)}"
         )
     for label, found in (("primals", values), ("tangents", moves)):
         if not found:
@@ -76,8 +74,7 @@ def pushed_forward(
         if strict and not all(is_dual(leaf, level) for leaf in leaves):
             raise RuntimeError(
                 "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This "
-                "is not allowed "
-                "with strict=True."
+                "is not allowed with strict=True."
             )
         directions = [leaf.tangent if is_dual(leaf, level) else ops.zeros_like(leaf) for leaf in leaves]
         if has_aux:
@@ -115,9 +112,8 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
             for label in ("shape", "dtype"):
                 if getattr(move, label) != getattr(like, label):
                     raise RuntimeError(
-                        f"tangent:{position} with {label} {getattr(move, label)} in flattened pytree "
-                        "doesn't match the "
-                        f"{label} {getattr(like, label)} of the corresponding primal."
+                        f"tangent:{position} with {label} {getattr(move, label)} in flattened pytree doesn't "
+                        f"match the {label} {getattr(like, label)} of the corresponding primal."
                     )
         pairs = [(p, t) for p, t in zip(pulled, moves, strict=True) if p is not None]
         graph = modes.grad_enabled() and (run.followed(tensors) or any(move.requires_grad for move in moves))

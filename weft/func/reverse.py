@@ -62,8 +62,7 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
             if output.ndim:
                 raise RuntimeError(
                     f"{GRAD}: Expected f(*args) to return a scalar Tensor, got tensor with {output.ndim} "
-                    "dims. Maybe you "
-                    "wanted to use the vjp or jacrev APIs instead?"
+                    "dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
                 )
             if output.is_complex():
                 raise RuntimeError(
@@ -120,16 +119,14 @@ def pulled_back(func: Function, args: tuple[Any, ...], argnums: Argnums | None, 
         if structure(cotangents) != expected:
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to "
-                "the function. "
-                f"cotangents: {_short(cotangents)}, primal output: {_short(output)}"
+                f"the function. cotangents: {_short(cotangents)}, primal output: {_short(output)}"
             )
         seeds = flatten(cotangents)[0]
         for position, (seed, tensor) in enumerate(zip(seeds, tensors, strict=True)):
             if tuple(seed.shape) != tuple(tensor.shape):
                 raise RuntimeError(
                     f"Mismatch in shape: grad_output[{position}] has a shape of {seed.shape} and "
-                    f"output[{position}] has a "
-                    f"shape of {tensor.shape}."
+                    f"output[{position}] has a shape of {tensor.shape}."
                 )
         graph = _needs_graph(run, tensors, seeds)
         token = modes.enter(grad=True, inference=False)

@@ -57,8 +57,7 @@ class Buffer(metaclass=_BufferKind):
 NO_SHAPE = (
     "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
     "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call "
-    "`forward` "
-    "to initialize the parameters before accessing their attributes."
+    "`forward` to initialize the parameters before accessing their attributes."
 )
 USABLE = frozenset(
     {
@@ -114,13 +113,10 @@ class UninitializedTensorMixin:
             return disabled_torch_function(func, types, args, kwargs)
         raise ValueError(
             named(
-                f"Attempted to use an uninitialized parameter in {func}. This error happens "
-                f"when you are using a "
-                "`LazyModule` or explicitly manipulating `weft.nn.parameter.UninitializedParameter` objects. "
-                "When "
-                "using LazyModules Call `forward` with a dummy batch to initialize the "
-                "parameters before calling "
-                "weft functions"
+                f"Attempted to use an uninitialized parameter in {func}. This error happens when you are "
+                "using a `LazyModule` or explicitly manipulating `weft.nn.parameter.UninitializedParameter` "
+                "objects. When using LazyModules Call `forward` with a dummy batch to initialize the "
+                "parameters before calling weft functions"
             )
         )
 

@@ -40,8 +40,7 @@ def get_total_norm(
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(
             f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be "
-            f"clipped. To "
-            "disable this error and scale the gradients by the non-finite norm anyway, set "
+            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
             "`error_if_nonfinite=False`"
         )
     return total
