@@ -45,35 +45,22 @@ def gather(*search: str, **names: str) -> Place:
 
 
 _EXCEPTIONS: Final = {
-    "Unsupported": "weft.compiler:Unsupported",
-    "TorchDynamoException": "weft.compiler:CompilerError",
-    "InternalTorchDynamoError": "weft.compiler:CaptureFailed",
-    "BackendCompilerFailed": "weft.compiler:BackendCompilerFailed",
-    "RecompileLimitExceeded": "weft.compiler:RecompileLimitExceeded",
-    "FailOnRecompileLimitHit": "weft.compiler:RecompileLimitExceeded",
-    "RecompileError": f"{TORCH_INTERNALS}.configs:RecompileError",
-    "InvalidBackend": "weft.compiler:InvalidBackend",
-    "TorchRuntimeError": "weft.compiler:CompilerError",
-    "UserError": "weft.compiler:Unsupported",
-    "UncapturedHigherOrderOpError": "weft.compiler:Unsupported",
-    "ResetRequired": "weft.compiler:CompilerError",
-    "SkipFrame": "weft.compiler:CompilerError",
-    "ObservedException": "weft.compiler:CompilerError",
-    **dict.fromkeys(
-        (
-            "ObservedKeyError",
-            "ObservedAttributeError",
-            "ObservedUserStopIteration",
-            "RestartAnalysis",
-            "SkipCodeRecursiveException",
-            "PackageError",
-            "ArgsMismatchError",
-            "InfiniteGeneratorError",
-        ),
-        "weft.compiler:CompilerError",
-    ),
-    "UserErrorType": f"{TORCH_INTERNALS}.dynamo_utils:UserErrorType",
+    name: where
+    for where, names in {
+        "weft.compiler:Unsupported": "Unsupported UserError UncapturedHigherOrderOpError",
+        "weft.compiler:CompilerError": "TorchDynamoException TorchRuntimeError ResetRequired SkipFrame "
+        "ObservedException ObservedKeyError ObservedAttributeError ObservedUserStopIteration RestartAnalysis "
+        "SkipCodeRecursiveException PackageError ArgsMismatchError InfiniteGeneratorError",
+        "weft.compiler:CaptureFailed": "InternalTorchDynamoError",
+        "weft.compiler:BackendCompilerFailed": "BackendCompilerFailed",
+        "weft.compiler:RecompileLimitExceeded": "RecompileLimitExceeded FailOnRecompileLimitHit",
+        "weft.compiler:InvalidBackend": "InvalidBackend",
+        f"{TORCH_INTERNALS}.configs:RecompileError": "RecompileError",
+        f"{TORCH_INTERNALS}.dynamo_utils:UserErrorType": "UserErrorType",
+    }.items()
+    for name in names.split()
 }
+"""What PyTorch's exceptions are here, several the same."""
 _COMPILING: Final = {
     name: f"{TORCH_INTERNALS}.compiling:{name}"
     for name in (
@@ -83,8 +70,21 @@ _COMPILING: Final = {
 }  # fmt: skip
 _MODULES_AS_FUNCTIONS: Final = f"{TORCH_INTERNALS}.functional_modules"
 
+_DISTRIBUTIONS: Final = """
+    bernoulli categorical cauchy exponential geometric gumbel half_normal independent laplace log_normal
+    multivariate_normal normal one_hot_categorical uniform
+"""
+_LIBRARIES: Final = ("cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "quantized")
+_FUNCTIONAL: Final = ("", ".apis", ".functional_call", ".vmap")
+_EMPTY: Final = """
+    torch._utils torch._functorch.autograd_function torch.fx.experimental torch.fx.passes
+    torch._dynamo.backends torch._dynamo.symbolic_convert torch._dynamo.variables
+"""
+"""Paths where nothing is but what is asked for by name."""
+
 MODULES: Final[Mapping[str, Place]] = {
     "torch": same("weft"),
+    **dict.fromkeys(_EMPTY.split(), gather()),
     "torch.torch_version": same("weft.torch_version"),
     # -- the tensor library ---------------------------------------------------------------------------------
     "torch._C": gather(
@@ -97,7 +97,6 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._C._functorch": gather(f"{TORCH_INTERNALS}.bindings"),
     "torch._C._nn": gather("weft.nn.functional"),
     "torch._tensor": gather(Tensor="weft:Tensor"),
-    "torch._utils": gather(),
     "torch._ops": gather(OpOverload="weft.autograd.custom_op:CustomOpDef"),
     "torch._prims_common": gather(f"{TORCH_INTERNALS}.numbers"),
     "torch._decomp": gather(f"{TORCH_INTERNALS}.outside"),
@@ -117,38 +116,16 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.version": gather("weft.torch_version", __version__="weft.torch_version:__version__"),
     "torch.functional": gather("weft"),
     "torch.return_types": same("weft.ops.return_types"),
-    **{
-        f"torch.distributions.{name}": gather("weft.distributions")
-        for name in (
-            "bernoulli",
-            "categorical",
-            "cauchy",
-            "exponential",
-            "geometric",
-            "gumbel",
-            "half_normal",
-            "independent",
-            "laplace",
-            "log_normal",
-            "multivariate_normal",
-            "normal",
-            "one_hot_categorical",
-            "uniform",
-        )
-    },
+    **{f"torch.distributions.{name}": gather("weft.distributions") for name in _DISTRIBUTIONS.split()},
     "torch.storage": gather("weft.tensor.storage"),
     "torch.types": gather(f"{TORCH_INTERNALS}.numbers", Tensor="weft:Tensor"),
     "torch.autograd.anomaly_mode": same("weft.autograd.anomaly"),
     "torch.autograd.variable": gather(Variable="weft.autograd.variable:Variable"),
     "torch.autograd.profiler": same("weft.profiler"),
-    "torch._functorch": gather("weft.func"),
-    "torch._functorch.apis": gather("weft.func"),
+    **{f"torch._functorch{part}": gather("weft.func") for part in _FUNCTIONAL},
     "torch._functorch.eager_transforms": gather(
         "weft.func", _slice_argnums=f"{TORCH_INTERNALS}.functional_modules:_slice_argnums"
     ),
-    "torch._functorch.functional_call": gather("weft.func"),
-    "torch._functorch.vmap": gather("weft.func"),
-    "torch._functorch.autograd_function": gather(),
     "torch._functorch.config": same(f"{TORCH_INTERNALS}.configs:functorch"),
     "torch._functorch.aot_autograd": gather(f"{TORCH_INTERNALS}.ahead", "weft.aot.backends"),
     "functorch.compile": gather(f"{TORCH_INTERNALS}.ahead"),
@@ -169,14 +146,7 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.cuda.amp": same("weft.amp.cuda"),
     "torch.cuda.random": same("weft.cuda"),
     "torch.cpu.amp": same("weft.amp.cpu"),
-    "torch.backends.cuda": same("weft.backends:cuda"),
-    "torch.backends.cudnn": same("weft.backends:cudnn"),
-    "torch.backends.mkl": same("weft.backends:mkl"),
-    "torch.backends.mkldnn": same("weft.backends:mkldnn"),
-    "torch.backends.mps": same("weft.backends:mps"),
-    "torch.backends.openmp": same("weft.backends:openmp"),
-    "torch.backends.opt_einsum": same("weft.backends:opt_einsum"),
-    "torch.backends.quantized": same("weft.backends:quantized"),
+    **{f"torch.backends.{name}": same(f"weft.backends:{name}") for name in _LIBRARIES},
     # -- graphs ---------------------------------------------------------------------------------------------
     "torch.fx.graph": gather("weft.graph.graph", "weft.fx"),
     "torch.fx.node": gather("weft.graph.node", "weft.fx"),
@@ -187,10 +157,8 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.fx.traceback": gather(f"{TORCH_INTERNALS}.outside"),
     "torch.fx.subgraph_rewriter": gather("weft.fx"),
     "torch.fx.immutable_collections": gather(immutable_list="builtins:list", immutable_dict="builtins:dict"),
-    "torch.fx.experimental": gather(),
     "torch.fx.experimental.proxy_tensor": gather(make_fx="weft.trace.make_fx:make_fx"),
     "torch.fx.experimental.symbolic_shapes": gather(f"{TORCH_INTERNALS}.numbers"),
-    "torch.fx.passes": gather(),
     "torch.fx.passes.shape_prop": gather("weft.trace.shape_prop"),
     # -- the compiler ---------------------------------------------------------------------------------------
     "torch._dynamo": gather(
@@ -237,7 +205,6 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._dynamo.callback": gather(f"{TORCH_INTERNALS}.compiling"),
     "torch._dynamo.comptime": gather(comptime=f"{TORCH_INTERNALS}.compiling:comptime"),
     "torch._dynamo.debug_utils": gather(same_two_models="weft.testing:same"),
-    "torch._dynamo.backends": gather(),
     "torch._dynamo.backends.common": gather(aot_autograd="weft.compiler:aot"),
     "torch._dynamo.backends.debugging": gather(
         "weft.testing.backends",
@@ -246,8 +213,6 @@ MODULES: Final[Mapping[str, Place]] = {
         aot_eager="weft.aot.backends:aot_eager",
     ),
     "torch._dynamo.backends.registry": gather("weft.compiler"),
-    "torch._dynamo.symbolic_convert": gather(),
-    "torch._dynamo.variables": gather(),
     "torch._inductor": gather(compile="weft.compiler:native"),
     "torch._inductor.config": same(f"{TORCH_INTERNALS}.configs:inductor"),
     "torch._inductor.utils": gather(f"{TORCH_INTERNALS}.numbers", f"{TORCH_INTERNALS}.outside"),
