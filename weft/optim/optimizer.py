@@ -19,6 +19,7 @@ from weft.autograd.grad_mode import enable_grad, put_grad
 from weft.autograd.hooks import RemovableHandle
 from weft.core.dtypes import dtype, float32, float64, get_default_dtype
 from weft.nn.modules.hooks import add
+from weft.nn.parameter import clear_gradient
 from weft.tensor.base import Tensor
 from weft.tensor.legacy import typename
 
@@ -232,12 +233,8 @@ class Optimizer:
             for param in group["params"]:
                 if set_to_none:
                     param.grad = None
-                elif (grad := param.grad) is not None:
-                    if grad.grad_fn is not None:
-                        grad.detach_()
-                    elif grad.requires_grad:
-                        grad.requires_grad_(False)
-                    grad.zero_()
+                else:
+                    clear_gradient(param.grad)
 
     # -- steps -----------------------------------------------------------------------------------------------
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

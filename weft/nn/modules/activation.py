@@ -15,8 +15,7 @@ from weft.nn.modules.linear import NonDynamicallyQuantizableLinear
 from weft.nn.modules.module import Module
 from weft.nn.modules.ranked import Showing
 from weft.nn.modules.utils import named
-from weft.nn.parameter import Parameter
-from weft.ops.record import ops
+from weft.nn.parameter import Parameter, empty_parameter
 from weft.tensor.base import Tensor
 
 __all__ = [
@@ -287,7 +286,7 @@ class PReLU(Showing):
     ) -> None:
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
-        self.weight = Parameter(ops.empty((num_parameters,), dtype=dtype, device=device))
+        self.weight = empty_parameter((num_parameters,), device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -389,7 +388,7 @@ class MultiheadAttention(Module):
             raise AssertionError("embed_dim must be divisible by num_heads")
 
         def weight(*shape: int) -> Parameter:
-            return Parameter(ops.empty(shape, dtype=dtype, device=device))
+            return empty_parameter(shape, device, dtype)
 
         if self._qkv_same_embed_dim:
             self.in_proj_weight = weight(3 * embed_dim, embed_dim)

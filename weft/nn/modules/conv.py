@@ -15,8 +15,7 @@ import weft.nn.init as init
 from weft.nn.modules.lazy import LazyLayer
 from weft.nn.modules.ranked import Ranked
 from weft.nn.modules.utils import _ntuple, _reverse_repeat_tuple, named, unusual
-from weft.nn.parameter import Parameter
-from weft.ops.record import ops
+from weft.nn.parameter import empty_parameter
 from weft.tensor.base import Tensor
 
 __all__ = [
@@ -67,10 +66,8 @@ class _ConvNd(Ranked):
         self.output_padding, self.groups, self.padding_mode = output_padding, groups, padding_mode
         self._reversed_padding_repeated_twice = self._border()
         source, result = (out_channels, in_channels) if transposed else (in_channels, out_channels)
-        shape = (result, source // groups, *kernel_size)
-        self.weight = Parameter(ops.empty(shape, dtype=dtype, device=device))
-        made = Parameter(ops.empty((out_channels,), dtype=dtype, device=device)) if bias else None
-        self.register_parameter("bias", made)
+        self.weight = empty_parameter((result, source // groups, *kernel_size), device, dtype)
+        self.register_parameter("bias", empty_parameter((out_channels,), device, dtype) if bias else None)
         self.reset_parameters()
 
     def _border(self) -> list[int]:

@@ -14,8 +14,7 @@ from weft.autograd.grad_mode import no_grad
 from weft.nn.modules.lazy import LazyLayer
 from weft.nn.modules.module import Module
 from weft.nn.modules.utils import named
-from weft.nn.parameter import Parameter
-from weft.ops.record import ops
+from weft.nn.parameter import empty_parameter
 from weft.tensor.base import Tensor
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
@@ -42,9 +41,8 @@ class Linear(Module):
     ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        self.weight = Parameter(ops.empty((out_features, in_features), dtype=dtype, device=device))
-        made = Parameter(ops.empty((out_features,), dtype=dtype, device=device)) if bias else None
-        self.register_parameter("bias", made)
+        self.weight = empty_parameter((out_features, in_features), device, dtype)
+        self.register_parameter("bias", empty_parameter((out_features,), device, dtype) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -77,10 +75,8 @@ class Bilinear(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        shape = (out_features, in1_features, in2_features)
-        self.weight = Parameter(ops.empty(shape, dtype=dtype, device=device))
-        made = Parameter(ops.empty((out_features,), dtype=dtype, device=device)) if bias else None
-        self.register_parameter("bias", made)
+        self.weight = empty_parameter((out_features, in1_features, in2_features), device, dtype)
+        self.register_parameter("bias", empty_parameter((out_features,), device, dtype) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

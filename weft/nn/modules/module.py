@@ -48,7 +48,7 @@ from weft.nn.modules.moving import Movable
 from weft.nn.modules.state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
 from weft.nn.modules.state import Stateful
 from weft.nn.modules.state import _IncompatibleKeys as _IncompatibleKeys
-from weft.nn.parameter import Buffer, Parameter
+from weft.nn.parameter import Buffer, Parameter, clear_gradient
 from weft.tensor.base import Tensor
 from weft.tensor.legacy import typename
 
@@ -492,15 +492,8 @@ class Module(Stateful, Movable):
         for parameter in self.parameters():
             if set_to_none:
                 parameter._grad = None
-                continue
-            gradient = parameter._grad
-            if gradient is None:
-                continue
-            if gradient.grad_fn is not None:
-                gradient.detach_()
-            elif gradient.requires_grad:
-                gradient.requires_grad_(False)
-            gradient.zero_()
+            else:
+                clear_gradient(parameter._grad)
 
     # -- hooks -----------------------------------------------------------------------------------------------
     def register_forward_pre_hook(

@@ -13,8 +13,7 @@ import weft.nn.functional as F
 import weft.nn.init as init
 from weft.nn.modules.module import Module
 from weft.nn.modules.utils import named
-from weft.nn.parameter import Parameter
-from weft.ops.record import ops
+from weft.nn.parameter import empty_parameter
 from weft.tensor.base import Tensor
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
@@ -32,8 +31,7 @@ class _Affine(Module):
 
     def _make_affine(self, shape: Any, affine: bool, bias: bool, device: Any, dtype: Any) -> None:
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            made = Parameter(ops.empty(shape, dtype=dtype, device=device)) if wanted else None
-            self.register_parameter(name, made)
+            self.register_parameter(name, empty_parameter(shape, device, dtype) if wanted else None)
 
     def reset_parameters(self) -> None:
         """Back to scale 1 and shift 0."""
@@ -79,9 +77,8 @@ class RMSNorm(Module):
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        shape = self.normalized_shape
-        made = Parameter(ops.empty(shape, dtype=dtype, device=device)) if elementwise_affine else None
-        self.register_parameter("weight", made)
+        wanted = empty_parameter(self.normalized_shape, device, dtype) if elementwise_affine else None
+        self.register_parameter("weight", wanted)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -19,7 +19,7 @@ from weft.core.dtypes import bfloat16, float32
 from weft.nn.modules.module import Module
 from weft.nn.modules.packed import PackedSequence, counts_of
 from weft.nn.modules.utils import unusual
-from weft.nn.parameter import Parameter
+from weft.nn.parameter import empty_parameter
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
@@ -115,7 +115,7 @@ class RNNBase(_Recurrent):
             for suffix in ("", "_reverse")[:directions]:
                 names = [f"{name}_l{layer}{suffix}" for name in shapes]
                 for name, shape in zip(names, shapes.values()):
-                    setattr(self, name, Parameter(ops.empty(shape, dtype=dtype, device=device)))
+                    setattr(self, name, empty_parameter(shape, device, dtype))
                 self._all_weights.append(names)
         self.reset_parameters()
 
@@ -476,11 +476,10 @@ class RNNCellBase(_Recurrent):
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         rows = num_chunks * hidden_size
-        self.weight_ih = Parameter(ops.empty((rows, input_size), dtype=dtype, device=device))
-        self.weight_hh = Parameter(ops.empty((rows, hidden_size), dtype=dtype, device=device))
+        self.weight_ih = empty_parameter((rows, input_size), device, dtype)
+        self.weight_hh = empty_parameter((rows, hidden_size), device, dtype)
         for name in ("bias_ih", "bias_hh"):
-            made = Parameter(ops.empty((rows,), dtype=dtype, device=device)) if bias else None
-            self.register_parameter(name, made)
+            self.register_parameter(name, empty_parameter((rows,), device, dtype) if bias else None)
         self.reset_parameters()
 
     def _step(self, step: Step, input: Tensor, state: Sequence[Tensor] | None, parts: int) -> State:
