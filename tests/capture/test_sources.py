@@ -115,7 +115,8 @@ def read(source: Source, owner: Any = None, **values: Any) -> Any:
         (function().member("__closure__").item(0).cell(), "F.__closure__[0].cell_contents", None),
         (local("d").key(2), "list(L['d'])[2]", None),
         (local("d").value(2), "list(L['d'].values())[2]", None),
-        (local("x").type().base(1).entry("f"), "type(L['x']).__mro__[1].__dict__['f']", None),
+        (local("x").member("f").referent(), "L['x'].f()", None),
+        (local("x").plain(), "plain(L['x'])", None),
         (local("x").field("not a name"), "L['x'].__dict__['not a name']", None),
         (local("x").slot(Slotted, "x"), "L['x'].x", None),
         (local("x").size(1), "L['x'].size()[1]", None),
@@ -166,9 +167,7 @@ def test_steps() -> None:
     assert read(local("d").element(1), d=deque([1, 2])) == 2
     assert read(local("d").item(1), d=deque([1, 2])) == 2
     assert read(local("c").cell(), c=types.CellType(4)) == 4
-    assert read(local("o").type(), o=slotted) is Slotted
-    assert read(local("o").type().entry("x"), o=slotted) is Slotted.__dict__["x"]
-    assert read(local("o").type().base(1), o=slotted) is object
+    assert read(local("c").entry("x"), c=Slotted) is Slotted.__dict__["x"]
     assert read(local("p").member("keywords").item("a"), p=functools.partial(module_function, a=7)) == 7
     assert read(local("d").member("maxlen"), d=deque(maxlen=3)) == 3
     assert read(local("s").member("stop"), s=slice(1, 2)) == 2
@@ -241,7 +240,6 @@ def test_a_metaclass_does_not_get_asked() -> None:
     kind = local("c")
     RAN.clear()  # what the class statement itself asked
     assert read(kind.entry("x"), c=Class) == 3
-    assert read(kind.base(1), c=Class) is object
     assert read(kind.member("__dict__").item("x"), c=Class) == 3
 
 

@@ -229,8 +229,6 @@ class Checks:
                 return ask.walked(self.walk(parent), 2 * int(detail) + (source.kind == "value"))
             case "cell" if self.known(parent) is types.CellType or parent.kind == "item":
                 return self.cell(parent)
-            case "type":
-                return ask.type_of(self.read(parent))
             case "size" if self.sized:
                 self.array(parent)  # whose sizes are checked
                 return ask.held(self.value(source))

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from weft.capture.plain import SEQUENCES
 from weft.capture.sources import (
+    APPLIED,
     DICT_MAKERS,
     DICT_MEMBERS,
     Ref,
@@ -32,8 +33,6 @@ from weft.capture.sources import (
     class_mro,
     instance_dict,
     nth,
-    plain_part,
-    referent,
     safe_item,
     safe_iter,
     safe_member,
@@ -231,21 +230,13 @@ class Reader:
                 short = self.known(parent) is types.CellType
                 reader = self.constant(cell_value, "cell")
                 return self.assign(f"{above}.cell_contents" if short else f"{reader}({above})")
-            case "type":
-                return self.assign(f"{self.constant(type, 'type')}({above})")
-            case "plain":
-                return self.assign(f"{self.constant(plain_part, 'plain')}({above})")
-            case "address":
-                return self.assign(f"{self.constant(id, 'id')}({above})")
-            case "referent":
-                return self.assign(f"{self.constant(referent, 'referent')}({above})")
-            case _:
-                return self.assign(f"{self.constant(class_mro, 'mro')}({above})[{detail}]")
+            case kind:
+                hint = "id" if kind == "address" else kind
+                return self.assign(f"{self.constant(APPLIED[kind], hint)}({above})")
 
-    def _item(self, source: Source, parent: Source, key: str | None = None) -> str:
+    def _item(self, source: Source, parent: Source) -> str:
         above, kind = self.read(parent), self.known(parent)
-        if key is None:
-            key = self.constant(source.detail)
+        key = self.constant(source.detail)
         if kind is dict or kind is OrderedDict or kind is deque or kind in SEQUENCES:
             return self.assign(f"{above}[{key}]")
         if kind is not None and builtin_base(kind) in (dict, OrderedDict):

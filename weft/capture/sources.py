@@ -25,7 +25,7 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -265,26 +265,6 @@ def is_inert(value: Any) -> bool:
 
 
 # -- sources -------------------------------------------------------------------------------------------------
-ROOTS: Final = ("local", "function", "module", "builtin", "constant")
-STEPS: Final = (
-    "field",  # obj.__dict__[name]
-    "slot",  # the value of a member descriptor; key (Ref of the class that has it, name)
-    "member",  # an attribute that C code answers: __func__, __code__, start, maxlen, ...
-    "item",  # of a sequence by index, of a dict by a constant key
-    "key",  # the i-th key of a dict, in its order
-    "value",  # the i-th value of a dict, in its order
-    "element",  # the i-th element of a set, deque or any builtin container, in its order
-    "cell",  # .cell_contents
-    "type",  # type(obj)
-    "entry",  # cls.__dict__[name]
-    "base",  # the i-th class of the method resolution order
-    "size",  # of a tensor, dimension i
-    "plain",  # the number or text in an object of a subclass of int, float, complex, str or bytes
-    "address",  # id(obj)
-    "referent",  # what a weak reference leads to
-)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
     """A root, or a step from a parent. Equal sources read the same place."""
@@ -337,14 +317,8 @@ class Source:
     def cell(self) -> Source:
         return Source(self, "cell")
 
-    def type(self) -> Source:
-        return Source(self, "type")
-
     def entry(self, name: str) -> Source:
         return Source(self, "entry", name)
-
-    def base(self, position: int) -> Source:
-        return Source(self, "base", position)
 
     def size(self, dim: int) -> Source:
         return Source(self, "size", dim)
@@ -425,36 +399,7 @@ def _text(source: Source) -> str:
                 return str(key.label).replace(":", ".")
     if source.parent.kind == "function" and source.kind == "member" and key == "__globals__":
         return "G"
-    above = _text(source.parent)
-    match source.kind:
-        case "field" | "member":
-            return f"{above}.{key}" if key.isidentifier() else f"{above}.__dict__[{key!r}]"
-        case "slot":
-            return f"{above}.{key[1]}"
-        case "item":
-            return f"{above}[{key!r}]"
-        case "key":
-            return f"list({above})[{key}]"
-        case "value":
-            return f"list({above}.values())[{key}]"
-        case "element":
-            return f"list({above})[{key}]"
-        case "cell":
-            return f"{above}.cell_contents"
-        case "type":
-            return f"type({above})"
-        case "entry":
-            return f"{above}.__dict__[{key!r}]"
-        case "base":
-            return f"{above}.__mro__[{key}]"
-        case "plain":
-            return f"plain({above})"
-        case "address":
-            return f"id({above})"
-        case "referent":
-            return f"{above}()"
-        case _:
-            return f"{above}.size()[{key}]"
+    return STEPS[source.kind].text(_text(source.parent), key)
 
 
 # -- reading: the reference ----------------------------------------------------------------------------------
@@ -597,6 +542,69 @@ def slot_value(value: Any, owner: Any, name: str) -> Any:
     return class_dict(owner)[name].__get__(value)
 
 
+APPLIED: Final[dict[str, Callable[[Any], Any]]] = {
+    "cell": cell_value,
+    "plain": plain_part,
+    "address": id,
+    "referent": referent,
+}
+"""Steps that one function takes, whatever their detail: see `STEPS`."""
+
+
+class Step(NamedTuple):
+    """What a step says of what it leads from, given as text, and how it is taken; both with its detail."""
+
+    text: Callable[[str, Any], str]
+    read: Callable[[Any, Any], Any]
+
+
+def _attribute_text(above: str, name: str) -> str:
+    return f"{above}.{name}" if name.isidentifier() else f"{above}.__dict__[{name!r}]"
+
+
+def _applied(text: str, kind: str) -> Step:
+    function = APPLIED[kind]
+    return Step(lambda above, _detail: text.format(above), lambda above, _detail: function(above))
+
+
+STEPS: Final[dict[str, Step]] = {
+    # obj.__dict__[name]
+    "field": Step(_attribute_text, lambda above, name: instance_dict(above)[name]),
+    # the value of a member descriptor; key (Ref of the class that has it, name)
+    "slot": Step(
+        lambda above, key: f"{above}.{key[1]}",
+        lambda above, key: slot_value(above, key[0](), key[1]),
+    ),
+    # an attribute that C code answers: __func__, __code__, start, maxlen, ...
+    "member": Step(_attribute_text, safe_member),
+    # of a sequence by index, of a dict by a constant key
+    "item": Step(lambda above, key: f"{above}[{key!r}]", safe_item),
+    # the i-th key of a dict, in its order
+    "key": Step(lambda above, i: f"list({above})[{i}]", lambda above, i: nth(safe_iter(above), i)),
+    # the i-th value of a dict, in its order
+    "value": Step(
+        lambda above, i: f"list({above}.values())[{i}]",
+        lambda above, i: nth(safe_values(above), i),
+    ),
+    # the i-th element of a set, deque or any builtin container, in its order
+    "element": Step(lambda above, i: f"list({above})[{i}]", lambda above, i: nth(safe_iter(above), i)),
+    "cell": _applied("{}.cell_contents", "cell"),
+    # cls.__dict__[name]
+    "entry": Step(
+        lambda above, name: f"{above}.__dict__[{name!r}]",
+        lambda above, name: class_dict(above)[name],
+    ),
+    # of a tensor, dimension i
+    "size": Step(lambda above, i: f"{above}.size()[{i}]", lambda above, i: above.array.shape[i]),
+    # the number or text in an object of a subclass of int, float, complex, str or bytes
+    "plain": _applied("plain({})", "plain"),
+    "address": _applied("id({})", "address"),
+    # what a weak reference leads to
+    "referent": _applied("{}()", "referent"),
+}
+"""Every step from a source to the next one."""
+
+
 def fetch(source: Source, function: Any, local_values: Mapping[str, Any]) -> Any:
     """The value at a source now. Any exception means that there is none."""
     parent, key = source.parent, source.detail
@@ -620,33 +628,4 @@ def fetch(source: Source, function: Any, local_values: Mapping[str, Any]) -> Any
 
 def fetch_step(source: Source, above: Any) -> Any:
     """The value at a source whose parent's value is this."""
-    key = source.detail
-    match source.kind:
-        case "field":
-            return instance_dict(above)[key]
-        case "slot":
-            return slot_value(above, key[0](), key[1])
-        case "member":
-            return safe_member(above, key)
-        case "item":
-            return safe_item(above, key)
-        case "key" | "element":
-            return nth(safe_iter(above), key)
-        case "value":
-            return nth(safe_values(above), key)
-        case "cell":
-            return cell_value(above)
-        case "type":
-            return type(above)
-        case "entry":
-            return class_dict(above)[key]
-        case "base":
-            return class_mro(above)[key]
-        case "plain":
-            return plain_part(above)
-        case "address":
-            return id(above)
-        case "referent":
-            return referent(above)
-        case _:
-            return above.array.shape[key]
+    return STEPS[source.kind].read(above, source.detail)

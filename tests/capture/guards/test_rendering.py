@@ -33,7 +33,7 @@ from weft.tensor.base import Tensor
 
 STEPS: list[Callable[[Source], Source]] = [
     lambda s: s.item(0), lambda s: s.item("a"), lambda s: s.field("w"), lambda s: s.key(0),
-    lambda s: s.value(0), lambda s: s.element(1), lambda s: s.type(), lambda s: s.member("__dict__"),
+    lambda s: s.value(0), lambda s: s.element(1), lambda s: s.plain(), lambda s: s.member("__dict__"),
     lambda s: s.cell(), lambda s: s.size(0),
 ]  # fmt: skip
 

@@ -184,9 +184,9 @@ class EntryWriter:
             case "module":
                 self.module(source.detail)
                 return self.plain(source.detail)
-            case "item" | "key" | "value" | "element" | "field" | "member" | "entry" | "base" | "size":
+            case "item" | "key" | "value" | "element" | "field" | "member" | "entry" | "size":
                 return self.plain(source.detail)
-            case "local" | "builtin" | "function" | "cell" | "type" | "referent":
+            case "local" | "builtin" | "function" | "cell" | "referent":
                 return self.plain(source.detail)
             case _:
                 raise Unkept(str(source))
