@@ -95,3 +95,11 @@ def bind_arguments(
         stub.__kwdefaults__ = {_clean(n): DEFAULT(0, n) for n in keyword_defaults}
     values = stub(*args, **kwargs)
     return dict(zip(parameter_names(code), values, strict=True))
+
+
+def called(function: Any) -> str:
+    """How errors of binding name a callable."""
+    name, module = getattr(function, "__qualname__", None), getattr(function, "__module__", None)
+    if name is None:
+        return str(function)
+    return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"

@@ -18,17 +18,21 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import operator
 import sys
 import types
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from weft.capture.binding import called
+from weft.capture.bytecode.effects import stack_effect
 from weft.capture.bytecode.instructions import Instruction
 from weft.capture.bytecode.native import original_code
 from weft.capture.frame import NULL, Frame
+from weft.capture.guards import lookup
 from weft.capture.rebuild.builder import Builder
-from weft.capture.sources import class_dict, class_mro
+from weft.capture.sources import class_mro
 from weft.core.records import record
 
 END: Final = type("End", (), {"__repr__": lambda self: "<end>", "__slots__": ()})()
@@ -60,6 +64,7 @@ class Site:
         self.instruction: Instruction = frame.instruction
         self.arg = frame.instruction.arg
         self.stack = frame.stack
+        self.pops = stack_effect(frame.instruction.op, self.arg)[0]
 
     def operands(self, count: int) -> list[Any]:
         """The text of the top values, bottom first; None for NULL."""
@@ -87,16 +92,16 @@ class Site:
         return text if plain else f"{self.callee_text}({text})"
 
     # -- results ---------------------------------------------------------------------------------------------
-    def next(self, pops: int = 0, *pushes: str | None, condition: str | None = None) -> Way:
-        return Way(self.instruction.index + 1, pops, pushes, condition)
+    def next(self, pops: int = 0, *pushes: str | None) -> Way:
+        return Way(self.instruction.index + 1, pops, pushes)
 
     def gives(self, pops: int, text: str) -> Performed:
         """The usual case: one expression whose value is pushed."""
         result = self.fresh()
         return Performed([f"{result} = {text}"], [self.next(pops, result)])
 
-    def does(self, pops: int, *lines: str) -> Performed:
-        return Performed(list(lines), [self.next(pops)])
+    def does(self, pops: int, line: str) -> Performed:
+        return Performed([line], [self.next(pops)])
 
 
 Template = Callable[[Site], Performed | None]
@@ -115,6 +120,89 @@ def perform(frame: Frame, builder: Builder, callee: str) -> Performed | None:
     """How to perform the instruction that the frame stands before; None where only the original code can."""
     template = TEMPLATES.get(frame.instruction.op)
     return None if template is None else template(Site(frame, builder, callee))
+
+
+# -- expressions and statements ------------------------------------------------------------------------------
+Text = Callable[..., str]
+GIVES: Final[dict[str, Text]] = {
+    "LOAD_ATTR": lambda site, owner: f"{_atom(owner)}.{site.arg}",
+    "BINARY_SUBSCR": lambda site, owner, key: f"{_named(site, owner)}[{key}]",
+    "UNARY": lambda site, value: f"not {value}" if site.arg == "not" else f"{site.arg}{_atom(value)}",
+    "COMPARE_OP": lambda site, left, right: f"{left} {site.arg} {right}",
+    "CONTAINS_OP": lambda site, item, container: f"{item} {'not in' if site.arg else 'in'} {container}",
+    "IS_OP": lambda site, left, right: f"{_is(site, site.arg)}({left}, {right})",  # `1 is x` warns
+    "GET_ITER": lambda site, value: f"{site.constant(iter, 'iter')}({value})",
+    "GET_LEN": lambda site: f"{site.constant(len, 'len')}({site.peek(1)})",
+    "BUILD_LIST": lambda site, *texts: f"[{', '.join(texts)}]",
+    "BUILD_TUPLE": lambda site, *texts: f"({', '.join(texts)}{',' if len(texts) == 1 else ''})",
+    "BUILD_SET": lambda site, *texts: (
+        f"{{{', '.join(texts)}}}" if texts else f"{site.constant(set, 'set')}()"
+    ),
+    "BUILD_MAP": lambda site, *texts: f"{{{_joined_pairs(texts)}}}",
+    "BUILD_SLICE": lambda site, *texts: f"{site.constant(slice, 'slice')}({', '.join(texts)})",
+    "FORMAT": lambda site, value, *spec: _formatted(site, value, site.arg[0], *spec),
+    "CONVERT_VALUE": lambda site, value: _formatted(site, value, site.arg),
+    "CHECK_EXC_MATCH": lambda site, kind: (
+        f"{site.constant(exception_matches, 'matches')}({site.peek(2)}, {kind})"
+    ),
+    "WITH_EXCEPT_START": lambda site: _leaving(site, site.callee(site.stack[-4]), site.peek(1)),
+    "IMPORT_NAME": lambda site, level, names: (
+        f"{site.constant(builtins, 'builtins')}.__import__"
+        f"({site.arg!r}, {site.globals()}, None, {names}, {level})"
+    ),
+    "IMPORT_FROM": lambda site: f"{site.constant(import_from, 'import_from')}({site.peek(1)}, {site.arg!r})",
+    "LOAD_BUILD_CLASS": lambda site: f"{site.constant(builtins, 'builtins')}.__build_class__",
+}
+"""Of ops that push the value of one expression: that expression, from the texts of what they take."""
+DOES: Final[dict[str, Text]] = {
+    "STORE_ATTR": lambda site, value, owner: f"{_atom(owner)}.{site.arg} = {value}",
+    "DELETE_ATTR": lambda site, owner: f"del {_atom(owner)}.{site.arg}",
+    "STORE_SUBSCR": lambda site, value, owner, key: f"{_named(site, owner)}[{key}] = {value}",
+    "DELETE_SUBSCR": lambda site, owner, key: f"del {_named(site, owner)}[{key}]",
+    "STORE_GLOBAL": lambda site, value: f"{site.globals()}[{site.arg!r}] = {value}",
+    "LIST_APPEND": lambda site, value: f"{site.peek(site.arg + 1)}.append({value})",
+    "LIST_EXTEND": lambda site, value: f"{site.peek(site.arg + 1)}.extend([*{value}])",
+    "SET_ADD": lambda site, value: f"{site.peek(site.arg + 1)}.add({value})",
+    "SET_UPDATE": lambda site, value: f"{site.peek(site.arg + 1)}.update({{*{value}}})",
+    "MAP_ADD": lambda site, key, value: f"{site.peek(site.arg + 2)}[{key}] = {value}",
+    "DICT_UPDATE": lambda site, value: f"{site.peek(site.arg + 1)}.update({{**{value}}})",
+    "DICT_MERGE": lambda site, value: _merging(site, site.peek(site.arg + 1), value, site.peek(site.arg + 4)),
+}
+"""Of ops that push nothing and are one statement: that statement."""
+
+
+def _giving(text: Text) -> Template:
+    return lambda site: site.gives(site.pops, text(site, *site.operands(site.pops)))
+
+
+def _doing(text: Text) -> Template:
+    return lambda site: site.does(site.pops, text(site, *site.operands(site.pops)))
+
+
+TEMPLATES.update({op: _giving(text) for op, text in GIVES.items()})
+TEMPLATES.update({op: _doing(text) for op, text in DOES.items()})
+
+
+def _is(site: Site, negated: bool) -> str:
+    return site.constant(operator.is_not if negated else operator.is_, "is")
+
+
+def _joined_pairs(texts: Sequence[str]) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in zip(texts[::2], texts[1::2], strict=True))
+
+
+def _formatted(site: Site, value: str, conversion: str | None, *spec: str) -> str:
+    value = _named(site, value)
+    after = "".join(f":{{{_named(site, each)}}}" for each in spec)
+    return f'f"{{{value}{CONVERSIONS[conversion]}{after}}}"'
+
+
+def _leaving(site: Site, leave: str, error: str) -> str:
+    return f"{leave}({site.constant(type, 'type')}({error}), {error}, {error}.__traceback__)"
+
+
+def _merging(site: Site, target: str, value: str, function: str) -> str:
+    return f"{site.constant(merge_keywords, 'merge_keywords')}({target}, {value}, {function})"
 
 
 # -- calls ---------------------------------------------------------------------------------------------------
@@ -196,12 +284,6 @@ def _call_unpacked(site: Site) -> Performed | None:
 
 
 # -- attributes and items ------------------------------------------------------------------------------------
-@performs("LOAD_ATTR")
-def _load_attribute(site: Site) -> Performed:
-    (owner,) = site.operands(1)
-    return site.gives(1, f"{_atom(owner)}.{site.arg}")
-
-
 def _atom(text: str) -> str:
     """Fit to stand before a dot: a number literal needs parentheses."""
     return text if text.isidentifier() else f"({text})"
@@ -227,43 +309,7 @@ def _load_super(site: Site) -> Performed | None:
     )
 
 
-@performs("STORE_ATTR")
-def _store_attribute(site: Site) -> Performed:
-    value, owner = site.operands(2)
-    return site.does(2, f"{_atom(owner)}.{site.arg} = {value}")
-
-
-@performs("DELETE_ATTR")
-def _delete_attribute(site: Site) -> Performed:
-    (owner,) = site.operands(1)
-    return site.does(1, f"del {_atom(owner)}.{site.arg}")
-
-
-@performs("BINARY_SUBSCR")
-def _load_item(site: Site) -> Performed:
-    owner, key = site.operands(2)
-    return site.gives(2, f"{_named(site, owner)}[{key}]")
-
-
-@performs("STORE_SUBSCR")
-def _store_item(site: Site) -> Performed:
-    value, owner, key = site.operands(3)
-    return site.does(3, f"{_named(site, owner)}[{key}] = {value}")
-
-
-@performs("DELETE_SUBSCR")
-def _delete_item(site: Site) -> Performed:
-    owner, key = site.operands(2)
-    return site.does(2, f"del {_named(site, owner)}[{key}]")
-
-
 # -- operators -----------------------------------------------------------------------------------------------
-@performs("UNARY")
-def _unary(site: Site) -> Performed:
-    (value,) = site.operands(1)
-    return site.gives(1, f"{site.arg} {value}" if site.arg == "not" else f"{site.arg}{_atom(value)}")
-
-
 @performs("BINARY_OP")
 def _binary(site: Site) -> Performed:
     left, right = site.operands(2)
@@ -273,40 +319,7 @@ def _binary(site: Site) -> Performed:
     return Performed([f"{result} = {left}", f"{result} {site.arg} {right}"], [site.next(2, result)])
 
 
-@performs("COMPARE_OP")
-def _compare(site: Site) -> Performed:
-    left, right = site.operands(2)
-    return site.gives(2, f"{left} {site.arg} {right}")
-
-
-@performs("CONTAINS_OP")
-def _contains(site: Site) -> Performed:
-    item, container = site.operands(2)
-    return site.gives(2, f"{item} {'not in' if site.arg else 'in'} {container}")
-
-
-@performs("IS_OP")
-def _is(site: Site) -> Performed:
-    left, right = site.operands(2)
-    compare = _is_not_object if site.arg else _is_object
-    return site.gives(2, f"{site.constant(compare, 'is')}({left}, {right})")  # `1 is x` warns
-
-
-def _is_object(left: Any, right: Any) -> bool:
-    return left is right
-
-
-def _is_not_object(left: Any, right: Any) -> bool:
-    return left is not right
-
-
 # -- iteration and jumps -------------------------------------------------------------------------------------
-@performs("GET_ITER")
-def _get_iterator(site: Site) -> Performed:
-    (value,) = site.operands(1)
-    return site.gives(1, f"{site.constant(iter, 'iter')}({value})")
-
-
 @performs("FOR_ITER")
 def _next_item(site: Site) -> Performed:
     (iterator,) = site.operands(1)
@@ -327,8 +340,7 @@ def _jump_if(site: Site) -> Performed:
 def _jump_if_none(site: Site) -> Performed:
     (value,) = site.operands(1)
     taken = site.fresh("jump")
-    compare = _is_not_object if "NOT" in site.instruction.op else _is_object
-    line = f"{taken} = {site.constant(compare, 'is')}({value}, None)"
+    line = f"{taken} = {_is(site, 'NOT' in site.instruction.op)}({value}, None)"
     return Performed([line], [Way(site.arg, 1, (), taken), site.next(1)])
 
 
@@ -338,80 +350,18 @@ def _jump(site: Site) -> Performed:
 
 
 # -- building ------------------------------------------------------------------------------------------------
-@performs("UNPACK_SEQUENCE")
+@performs("UNPACK_SEQUENCE", "UNPACK_EX")
 def _unpack(site: Site) -> Performed:
     (value,) = site.operands(1)
-    names = [site.fresh("part") for _ in range(site.arg)]
-    return Performed([f"[{', '.join(names)}] = {value}"], [site.next(1, *reversed(names))])
-
-
-@performs("UNPACK_EX")
-def _unpack_starred(site: Site) -> Performed:
-    (value,) = site.operands(1)
-    before, after = site.arg & 0xFF, site.arg >> 8
-    names = [site.fresh("part") for _ in range(before + 1 + after)]
-    targets = [f"*{name}" if place == before else name for place, name in enumerate(names)]
+    starred = site.arg & 0xFF if site.instruction.op == "UNPACK_EX" else None
+    names = [site.fresh("part") for _ in range(stack_effect(site.instruction.op, site.arg)[1])]
+    targets = [f"*{name}" if place == starred else name for place, name in enumerate(names)]
     return Performed([f"[{', '.join(targets)}] = {value}"], [site.next(1, *reversed(names))])
-
-
-BRACKETS: Final = {"BUILD_SET": ("{", "}"), "BUILD_LIST": ("[", "]"), "BUILD_TUPLE": ("(", ")")}
-
-
-@performs("BUILD_SET", "BUILD_LIST", "BUILD_TUPLE")
-def _build(site: Site) -> Performed:
-    texts = ", ".join(site.operands(site.arg))
-    left, right = BRACKETS[site.instruction.op]
-    if site.instruction.op == "BUILD_SET" and not site.arg:
-        return site.gives(0, f"{site.constant(set, 'set')}()")
-    comma = "," if site.instruction.op == "BUILD_TUPLE" and site.arg == 1 else ""
-    return site.gives(site.arg, f"{left}{texts}{comma}{right}")
-
-
-@performs("BUILD_MAP")
-def _build_map(site: Site) -> Performed:
-    texts = site.operands(2 * site.arg)
-    pairs = ", ".join(f"{key}: {value}" for key, value in zip(texts[::2], texts[1::2], strict=True))
-    return site.gives(2 * site.arg, f"{{{pairs}}}")
-
-
-@performs("BUILD_SLICE")
-def _build_slice(site: Site) -> Performed:
-    return site.gives(site.arg, f"{site.constant(slice, 'slice')}({', '.join(site.operands(site.arg))})")
-
-
-@performs("LIST_EXTEND")
-def _extend_list(site: Site) -> Performed:
-    (value,) = site.operands(1)
-    return site.does(1, f"{site.peek(site.arg + 1)}.extend([*{value}])")
-
-
-@performs("SET_UPDATE")
-def _update_set(site: Site) -> Performed:
-    (value,) = site.operands(1)
-    return site.does(1, f"{site.peek(site.arg + 1)}.update({{*{value}}})")
-
-
-@performs("DICT_UPDATE")
-def _update_dict(site: Site) -> Performed:
-    (value,) = site.operands(1)
-    return site.does(1, f"{site.peek(site.arg + 1)}.update({{**{value}}})")
-
-
-@performs("DICT_MERGE")
-def _merge_keywords(site: Site) -> Performed:
-    (value,) = site.operands(1)
-    target, function = site.peek(site.arg + 1), site.peek(site.arg + 4)
-    merge = site.constant(merge_keywords, "merge_keywords")
-    return site.does(1, f"{merge}({target}, {value}, {function})")
 
 
 def merge_keywords(target: dict[str, Any], mapping: Any, function: Any) -> None:
     """Adds `**mapping` to the keyword arguments of a call of the function."""
-    name = getattr(function, "__qualname__", None)
-    module = getattr(function, "__module__", None)
-    text = str(function) if name is None else f"{name}()"
-    if name is not None and module not in (None, "builtins"):
-        text = f"{module}.{text}"
+    text = called(function)
     if not hasattr(mapping, "keys"):
         raise TypeError(f"{text} argument after ** must be a mapping, not {type(mapping).__name__}")
     for key in mapping.keys():  # noqa: SIM118 - what Python asks a mapping for
@@ -420,40 +370,7 @@ def merge_keywords(target: dict[str, Any], mapping: Any, function: Any) -> None:
         target[key] = mapping[key]
 
 
-@performs("SET_ADD")
-def _add_to_set(site: Site) -> Performed:
-    (value,) = site.operands(1)
-    return site.does(1, f"{site.peek(site.arg + 1)}.add({value})")
-
-
-@performs("LIST_APPEND")
-def _append_to_list(site: Site) -> Performed:
-    (value,) = site.operands(1)
-    return site.does(1, f"{site.peek(site.arg + 1)}.append({value})")
-
-
-@performs("MAP_ADD")
-def _add_to_map(site: Site) -> Performed:
-    key, value = site.operands(2)
-    return site.does(2, f"{site.peek(site.arg + 2)}[{key}] = {value}")
-
-
 CONVERSIONS: Final = {None: "", "str": "!s", "repr": "!r", "ascii": "!a"}
-
-
-@performs("FORMAT")
-def _format(site: Site) -> Performed:
-    conversion, has_spec = site.arg
-    value, *spec = site.operands(2 if has_spec else 1)
-    value = _named(site, value)
-    after = f":{{{_named(site, spec[0])}}}" if spec else ""
-    return site.gives(1 + has_spec, f'f"{{{value}{CONVERSIONS[conversion]}{after}}}"')
-
-
-@performs("CONVERT_VALUE")
-def _convert(site: Site) -> Performed:
-    (value,) = site.operands(1)
-    return site.gives(1, f'f"{{{_named(site, value)}{CONVERSIONS[site.arg]}}}"')
 
 
 def _named(site: Site, text: str) -> str:
@@ -468,12 +385,6 @@ def _named(site: Site, text: str) -> str:
 def _raise(site: Site) -> Performed:
     texts = site.operands(site.arg)
     return Performed([f"raise {' from '.join(texts)}".rstrip()], [])
-
-
-@performs("CHECK_EXC_MATCH")
-def _match_exception(site: Site) -> Performed:
-    error, kind = site.operands(2)
-    return site.gives(1, f"{site.constant(exception_matches, 'matches')}({error}, {kind})")
 
 
 def exception_matches(error: BaseException, kind: Any) -> bool:
@@ -497,69 +408,29 @@ def _enter_context(site: Site) -> Performed:
 
 def context_methods(manager: Any) -> tuple[Any, Any]:
     """`__enter__` and `__exit__` as a `with` finds them: on the class."""
-    name = type(manager).__name__
-    enter = _special(manager, "__enter__")
-    if enter is None:
-        raise TypeError(f"'{name}' object does not support the context manager protocol")
-    leave = _special(manager, "__exit__")
-    if leave is None:
-        text = f"'{name}' object does not support the context manager protocol (missed __exit__ method)"
-        raise TypeError(text)
-    return enter, leave
+    return _special(manager, "__enter__"), _special(manager, "__exit__")
 
 
-def _special(owner: Any, name: str) -> Any:
-    for base in class_mro(type(owner)):
-        members = class_dict(base)
-        if name in members:
-            found = members[name]
-            getter = getattr(type(found), "__get__", None)
-            return found if getter is None else getter(found, owner, type(owner))
-    return None
+def _special(manager: Any, name: str) -> Any:
+    entry = lookup(type(manager), name)
+    if entry is None:
+        raise no_context(type(manager), name)
+    getter = getattr(type(entry[1]), "__get__", None)
+    return entry[1] if getter is None else getter(entry[1], manager, type(manager))
 
 
-@performs("WITH_EXCEPT_START")
-def _leave_context(site: Site) -> Performed:
-    leave = site.callee(site.stack[-4])
-    error = site.peek(1)
-    kind = site.constant(type, "type")
-    return site.gives(0, f"{leave}({kind}({error}), {error}, {error}.__traceback__)")
+def no_context(kind: type, lacking: str) -> TypeError:
+    """The error of a `with` over an object whose class lacks one of the two methods."""
+    missed = " (missed __exit__ method)" if lacking == "__exit__" else ""
+    return TypeError(f"'{kind.__name__}' object does not support the context manager protocol{missed}")
 
 
 # -- modules -------------------------------------------------------------------------------------------------
-@performs("IMPORT_NAME")
-def _import(site: Site) -> Performed:
-    level, names = site.operands(2)
-    module = site.constant(builtins, "builtins")
-    return site.gives(2, f"{module}.__import__({site.arg!r}, {site.globals()}, None, {names}, {level})")
-
-
-@performs("IMPORT_FROM")
-def _import_from(site: Site) -> Performed:
-    return site.gives(0, f"{site.constant(import_from, 'import_from')}({site.peek(1)}, {site.arg!r})")
-
-
 def import_from(module: Any, name: str) -> Any:
     """What `from module import name` gives or raises."""
     space: dict[str, Any] = {"__builtins__": {"__import__": lambda *_args: module}}
     exec(compile(f"from m import {name} as found", "<weft: import>", "exec"), space)
     return space["found"]
-
-
-@performs("STORE_GLOBAL")
-def _store_global(site: Site) -> Performed:
-    (value,) = site.operands(1)
-    return site.does(1, f"{site.globals()}[{site.arg!r}] = {value}")
-
-
-@performs("LOAD_BUILD_CLASS")
-def _load_build_class(site: Site) -> Performed:
-    return site.gives(0, f"{site.constant(builtins, 'builtins')}.__build_class__")
-
-
-@performs("GET_LEN")
-def _length(site: Site) -> Performed:
-    return site.gives(0, f"{site.constant(len, 'len')}({site.peek(1)})")
 
 
 @performs("POP_TOP")

@@ -11,6 +11,7 @@ import sys
 import types
 from typing import Any
 
+from weft.capture.break_instruction import exception_matches, no_context
 from weft.capture.bytecode.instructions import CANONICAL
 from weft.capture.calls import handles
 from weft.capture.frame import Frame, PreviousException
@@ -38,12 +39,7 @@ def pop_except(machine: Machine, frame: Frame, arg: Any) -> None:
 @step("CHECK_EXC_MATCH")
 def check_exc_match(machine: Machine, frame: Frame, arg: Any) -> None:
     wanted = frame.stack.pop()
-    kinds = wanted if has_type(wanted, tuple) else (wanted,)
-    for kind in kinds:
-        if not (has_type(kind, type) and issubclass(kind, BaseException)):
-            text = "catching classes that do not inherit from BaseException is not allowed"
-            raise machine.fail(TypeError(text))
-    frame.stack.append(has_type(frame.stack[-1], wanted))
+    frame.stack.append(machine.native(exception_matches, frame.stack[-1], wanted))
 
 
 @step("RAISE_VARARGS")
@@ -89,9 +85,7 @@ def before_with(machine: Machine, frame: Frame, arg: Any) -> None:
     found = {name: machine.attributes.lookup(kind, name) for name in ("__enter__", "__exit__")}
     for name, value in found.items():
         if value is ABSENT:
-            missed = " (missed __exit__ method)" if name == "__exit__" else ""
-            text = f"'{kind.__name__}' object does not support the context manager protocol{missed}"
-            raise machine.fail(TypeError(text))
+            raise machine.fail(no_context(kind, name))
     machine.c_arguments.refuse_opaque(manager)
     leave = machine.attributes.bind(found["__exit__"], manager, kind)
     entered = machine.calls.call(machine.attributes.bind(found["__enter__"], manager, kind), (), {})

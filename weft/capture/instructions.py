@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from weft.capture.binding import called
 from weft.capture.frame import NULL, Frame
 from weft.capture.frame import Unread as Unread
 from weft.capture.machine import STEPS, Machine, Signal, Step
@@ -351,14 +352,6 @@ def map_add(machine: Machine, frame: Frame, arg: int) -> None:
 def as_mapping(machine: Machine, value: Any) -> Any:
     """A mapping that C code may read."""
     return machine.c_arguments.readable_mapping(value)
-
-
-def called(function: Any) -> str:
-    """How errors of binding name a callable."""
-    name, module = getattr(function, "__qualname__", None), getattr(function, "__module__", None)
-    if name is None:
-        return str(function)
-    return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"
 
 
 @step("DICT_UPDATE")
