@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.capture.attributes import SPECIAL
 from weft.capture.calls import HANDLERS, handles
-from weft.capture.values import has_type
+from weft.capture.values import Args, Kwargs, has_type
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.types import Size
 from weft.trace.breaks import Break
@@ -22,8 +22,6 @@ from weft.trace.scalars import plain
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
 
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
 KNOWN_FACTS = frozenset({"shape", "dtype", "ndim", "size", "itemsize", "nbytes"})
 FOLDED = (
     "prod", "sum", "max", "min", "mean", "std", "var", "median", "argmax", "argmin", "cumsum", "any", "all",

@@ -17,6 +17,7 @@ from weft.amp.casting import NAME, Autocast, Cache, without_autocast
 from weft.autograd.grad_mode import _drive
 from weft.capture.calls import handles
 from weft.capture.guards import Guard
+from weft.capture.values import Args, Kwargs
 from weft.core import modes
 from weft.core.dtypes import dtype
 from weft.nn.modules.rnn import _autocast_dtype
@@ -25,9 +26,6 @@ from weft.trace.breaks import Break, NeedOps
 
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
-
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
 
 
 # -- what emitted code and graphs call -----------------------------------------------------------------------

@@ -28,10 +28,12 @@ from weft.capture.open_texts import OpenText
 from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY
 from weft.capture.protocols import EQUALITY, answers_in_c, fits_protocol, has_own_keys, hash_of
 from weft.capture.values import (
+    Args,
     BoundMethod,
     Callback,
     CapturedGenerator,
     CapturedTraceback,
+    Kwargs,
     Raised,
     has_type,
 )
@@ -48,8 +50,6 @@ from weft.trace.scalars import SymBool, SymFloat, SymInt
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
 
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
 STOOD_FOR: dict[type, type] = {
     SymInt: int, SymFloat: float, SymBool: bool, CapturedGenerator: types.GeneratorType, InstanceDict: dict,
     Callback: types.FunctionType, CapturedTraceback: types.TracebackType,

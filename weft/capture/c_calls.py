@@ -26,7 +26,7 @@ from weft.capture.iterators import is_iterable
 from weft.capture.namespaces import InstanceDict
 from weft.capture.protocols import EQUALITY, KEYED, MUTATES, answers_in_c, is_users
 from weft.capture.sources import GETTERS
-from weft.capture.values import Callback, CapturedGenerator, has_type
+from weft.capture.values import Args, Callback, CapturedGenerator, Kwargs, has_type
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.types import Size
 from weft.tensor.base import Tensor
@@ -68,7 +68,7 @@ class CCalls:
         self.world, self.scalars = machine.world, machine.scalars
         self.native, self.fail = machine.native, machine.fail
 
-    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, function: Any, args: Args, kwargs: Kwargs) -> Any:
         """Calls a function, method or class written in C; a break where it is not known to be harmless."""
         special = CALLED_WITH_ONE.get(type(function))
         if special is not None and len(args) == 1 and not kwargs:
@@ -111,7 +111,7 @@ class CCalls:
             raise self.fail(TypeError(f"'{type(function).__name__}' object is not callable"))
         raise Break("builtin-call", seen=f"builtin: {builtin_name(function)}")
 
-    def call_pure(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_pure(self, function: Any, args: Args, kwargs: Kwargs) -> Any:
         """Calls a builtin of `PURE`, its arguments checked and prepared as stated there."""
         names, iterates, callbacks = PURE[id(function)]
         if callbacks:
@@ -143,8 +143,8 @@ class CCalls:
         return self.world.keep(self.native(function, *args, **kwargs))
 
     def callable_arguments(
-        self, function: Any, places: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        self, function: Any, places: tuple[Any, ...], args: Args, kwargs: Kwargs
+    ) -> tuple[Args, Kwargs]:
         """The arguments, with those that C code calls in a form that it may call."""
         call = {itertools.groupby: self.call_to_compare, itertools.accumulate: self.call_or_add}.get(function)
         call = self.call_for_truth if function in DECIDERS else call
@@ -159,7 +159,7 @@ class CCalls:
         args = tuple(ready(value) if place in places else value for place, value in enumerate(args))
         return args, {name: ready(value) if name in places else value for name, value in kwargs.items()}
 
-    def inner_iterables(self, function: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    def inner_iterables(self, function: Any, args: Args) -> tuple[Any, tuple[Any, ...]]:
         """The arguments, where C code iterates what an iterable gives, asks it for truth, or does so late."""
         if all(type(value) in CONTAINERS and all(map(answers_in_c, value)) for value in args[-1:]):
             if function is not itertools.chain or all(map(answers_in_c, args)):
@@ -171,21 +171,21 @@ class CCalls:
         made = map(self.c_arguments.callback(NESTED[function]), self.iterators.iterable(args[-1]))
         return function, (*args[:-1], self.world.keep(made))
 
-    def call_to_compare(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_to_compare(self, function: Any, args: Args, kwargs: Kwargs) -> Any:
         """A result that C code is going to compare; the argument itself where there is no function."""
         result = args[0] if function is None else self.calls.call(function, args, kwargs)
         self.c_arguments.check(result, EQUALITY)
         return result
 
-    def call_for_truth(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    def call_for_truth(self, function: Any, args: Args, kwargs: Kwargs) -> bool:
         """A result of which C code is going to ask whether it is true."""
         return self.operators.truth(args[0] if function is None else self.calls.call(function, args, kwargs))
 
-    def call_or_add(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_or_add(self, function: Any, args: Args, kwargs: Kwargs) -> Any:
         """What `accumulate` calls: addition where there is no function."""
         return self.calls.call(operator.add if function is None else function, args, kwargs)
 
-    def keyed_arguments(self, function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def keyed_arguments(self, function: Any, args: Args) -> tuple[Any, ...]:
         """What a new set or dict is made of, its keys checked."""
         if has_type(args[0], (dict, types.MappingProxyType)):
             self.c_arguments.check_keys(list(args[0].keys()))
@@ -200,9 +200,7 @@ class CCalls:
         self.c_arguments.check_keys([pair[0] for pair in pairs if type(pair) is tuple and pair])
         return (pairs, *args[1:])
 
-    def check_arguments(
-        self, name: str, receiver: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
+    def check_arguments(self, name: str, receiver: Any, args: Args, kwargs: Kwargs) -> None:
         """Breaks where a builtin method would run Python code unseen on its receiver or arguments."""
         if has_type(receiver, KEYED) and name in BY_KEY and not kwargs:
             self.c_arguments.check_keys(args[:1], receiver)
@@ -242,9 +240,7 @@ class CCalls:
         index = self.operators.index
         return tuple([index(value) if place in places else value for place, value in enumerate(args)])
 
-    def call_method(
-        self, name: str, receiver: Any, args: tuple[Any, ...], kwargs: dict[str, Any], function: Any
-    ) -> Any:
+    def call_method(self, name: str, receiver: Any, args: Args, kwargs: Kwargs, function: Any) -> Any:
         """Calls a builtin method, of which `function` is bound to the receiver."""
         kind = type(receiver)
         special = METHODS.get(name)
@@ -325,11 +321,11 @@ def builtin_name(function: Any) -> str:
 
 
 BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
-CALLED: dict[type, Callable[[Machine, Any, tuple[Any, ...], dict[str, Any]], Any]] = {}
+CALLED: dict[type, Callable[[Machine, Any, Args, Kwargs], Any]] = {}
 """What captured code does instead of calling objects of these types: `(machine, object, args, kwargs)`."""
 CALLED_WITH_ONE: dict[type, Callable[[Machine, Any, Any], Any]] = {}
 """As `CALLED`, where the object is called with one argument: `(machine, object, argument)`."""
-METHODS: dict[str, Callable[[Machine, Any, tuple[Any, ...], dict[str, Any]], tuple[bool, Any]]] = {}
+METHODS: dict[str, Callable[[Machine, Any, Args, Kwargs], tuple[bool, Any]]] = {}
 """Methods that capture does itself: `(machine, receiver, args, kwargs) -> (handled, result)`."""
 
 Treatment = tuple[tuple[str, ...], bool | tuple[int, ...], tuple[Any, ...]]

@@ -27,7 +27,7 @@ from weft.capture.policy import Policy, policy_of
 from weft.capture.sources import Source
 from weft.capture.sources import function as function_source
 from weft.capture.sources import module as module_source
-from weft.capture.values import BoundMethod, Callback, CapturedGenerator, Raised, has_type
+from weft.capture.values import Args, BoundMethod, Callback, CapturedGenerator, Kwargs, Raised, has_type
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import library_native
 from weft.core.naming import home
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x200
 DEEPEST = 64
-Handler = Callable[["Machine", tuple[Any, ...], dict[str, Any]], Any]
+Handler = Callable[["Machine", Args, Kwargs], Any]
 HANDLERS: dict[int, Handler] = {}
 """What captured code does instead of calling these objects, by `id` (they live as long as the process)."""
 _KEPT: list[Any] = []
@@ -67,7 +67,7 @@ class Calls:
         self.world, self.recorder = machine.world, machine.recorder
         self.native, self.fail = machine.native, machine.fail
 
-    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, function: Any, args: Args, kwargs: Kwargs) -> Any:
         """`function(*args, **kwargs)`."""
         handler = HANDLERS.get(id(function))
         if handler is not None:
@@ -94,7 +94,7 @@ class Calls:
             return self.call_instance(function, args, kwargs)
         return self.machine.c_calls.call(function, args, kwargs)
 
-    def call_instance(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_instance(self, function: Any, args: Args, kwargs: Kwargs) -> Any:
         """Calls an object whose class is written in Python."""
         found = self.machine.attributes.lookup(type(function), "__call__")
         if found is ABSENT:
@@ -112,9 +112,7 @@ class Calls:
         return self.call(self.machine.attributes.bind(found, receiver, type(receiver)), args, {})
 
     # -- Python functions ------------------------------------------------------------------------------------
-    def call_function(
-        self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def call_function(self, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
         special = BY_CODE.get(function.__code__)
         if special is not None:
             return special(self.machine, function, args, kwargs)
@@ -130,9 +128,7 @@ class Calls:
             return self.native(self.recorder.record, function, args, kwargs)
         return self.inline(function, args, kwargs)
 
-    def call_library(
-        self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def call_library(self, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
         """A function of this library: it runs as it is, and the recorder sees what it calls."""
         if function.__name__ not in ANSWERS:
             self.check_library(args, kwargs)
@@ -151,7 +147,7 @@ class Calls:
                     self.machine.attributes.load(value, name)
         return self.native(function, *args, **kwargs)
 
-    def check_library(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def check_library(self, args: Args, kwargs: Kwargs) -> None:
         """Breaks where the library would turn objects of the user's into numbers, or draw from their
         iterators.
         """
@@ -159,7 +155,7 @@ class Calls:
             if not has_type(value, np.ndarray):  # an input of the graph, or refused where it is read
                 self.machine.c_arguments.check(value, CONVERSIONS)
 
-    def inline(self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def inline(self, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
         """Interprets the function; of a generator function, only makes the generator."""
         frame, arguments = self.make_frame(function, args, kwargs)
         flags = function.__code__.co_flags
@@ -179,7 +175,7 @@ class Calls:
             self.machine.depth -= 1
 
     def make_frame(
-        self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, function: types.FunctionType, args: Args, kwargs: Kwargs
     ) -> tuple[Frame, dict[str, Any]]:
         known = self.world.known.get(id(function))
         source = None if known is None else known.source
@@ -241,7 +237,7 @@ class Calls:
         raise Break("unknown-globals", seen=function.__qualname__)
 
     # -- classes ---------------------------------------------------------------------------------------------
-    def construct(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def construct(self, cls: type, args: Args, kwargs: Kwargs) -> Any:
         """`cls(*args, **kwargs)`."""
         meta = type(cls)
         if meta is not type:
@@ -253,7 +249,7 @@ class Calls:
                 return self.call(maker, (cls, *args), kwargs)
         return self.construct_plainly(cls, args, kwargs)
 
-    def construct_plainly(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def construct_plainly(self, cls: type, args: Args, kwargs: Kwargs) -> Any:
         """`type.__call__(cls, *args, **kwargs)`."""
         if cls.__flags__ & IMMUTABLE or not cls.__flags__ & HEAP:
             return self.machine.c_calls.call(cls, args, kwargs)
@@ -268,9 +264,7 @@ class Calls:
             self.initialise(value, start, args, kwargs)
         return value
 
-    def allocate(
-        self, cls: type, maker: Any, start: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def allocate(self, cls: type, maker: Any, start: Any, args: Args, kwargs: Kwargs) -> Any:
         if has_type(maker, staticmethod):
             maker = self.machine.attributes.wrapped_function(maker)
         if has_type(maker, types.FunctionType):
@@ -283,7 +277,7 @@ class Calls:
             return self.world.keep(self.native(maker, cls, *args, **kwargs))
         return self.world.keep(self.machine.c_calls.call(maker, (cls, *args), kwargs))
 
-    def initialise(self, value: Any, start: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def initialise(self, value: Any, start: Any, args: Args, kwargs: Kwargs) -> None:
         if has_type(start, types.FunctionType):
             result = self.call(start, (value, *args), kwargs)
             if result is not None:
@@ -292,7 +286,7 @@ class Calls:
         elif start is not object.__init__:
             self.machine.c_calls.call(start, (value, *args), kwargs)
 
-    def construct_library(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def construct_library(self, cls: type, args: Args, kwargs: Kwargs) -> Any:
         if cls is Parameter:
             return self.native(self.recorder.call, cls, args, kwargs)
         if issubclass(cls, Tensor):
@@ -300,7 +294,7 @@ class Calls:
         return self.world.keep(self.native(cls, *args, **kwargs))
 
 
-BY_CODE: dict[types.CodeType, Callable[[Machine, Any, tuple[Any, ...], dict[str, Any]], Any]] = {}
+BY_CODE: dict[types.CodeType, Callable[[Machine, Any, Args, Kwargs], Any]] = {}
 """What captured code does instead of calling closures of these: `(machine, function, args, kwargs)`."""
 WRAPPERS_LEFT_OUT = frozenset(
     {
@@ -335,7 +329,7 @@ PLAIN_DATA = (
 GRAD_MODE = "weft.autograd.grad_mode"
 NATIVE_CLASSES = ("weft.core", GRAD_MODE, "weft.tensor")
 ARGUMENT_BLIND = (list.__new__, dict.__new__, set.__new__)
-METACLASSES: dict[Any, Callable[[Machine, type, tuple[Any, ...], dict[str, Any]], Any]] = {}
+METACLASSES: dict[Any, Callable[[Machine, type, Args, Kwargs], Any]] = {}
 """Metaclasses whose `__call__` capture knows, by that function."""
 
 

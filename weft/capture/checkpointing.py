@@ -37,7 +37,7 @@ from weft.capture.calls import handles
 from weft.capture.gradients import history
 from weft.capture.higher_order import TRACKED, append, interpret, result_of
 from weft.capture.outcome import Outcome
-from weft.capture.values import Callback, has_type
+from weft.capture.values import Args, Callback, Kwargs, has_type
 from weft.core import modes
 from weft.graph.effects import Effect, effect
 from weft.graph.graph import Graph
@@ -50,8 +50,6 @@ from weft.trace.breaks import Break, NeedCalls
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
 
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
 LATER: Final = "CheckpointFunctionBackward"
 OPTIONS: Final = ("use_reentrant", "preserve_rng_state", "determinism_check", "early_stop")
 

@@ -19,7 +19,7 @@ from weft.capture.instructions import step
 from weft.capture.machine import STEPS, Machine, Signal, Step, push_handled
 from weft.capture.sources import builtin
 from weft.capture.sources import module as module_source
-from weft.capture.values import CapturedGenerator, Raised, has_type
+from weft.capture.values import Args, CapturedGenerator, Kwargs, Raised, has_type
 from weft.capture.world import ABSENT
 from weft.trace.breaks import Break
 
@@ -249,7 +249,7 @@ def import_name(machine: Machine, frame: Frame, arg: str) -> None:
 
 
 @handles(builtins.__import__)
-def import_by_call(machine: Machine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def import_by_call(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     """The call with a name alone, of a module that is there already, imports nothing."""
     if len(args) != 1 or kwargs or type(args[0]) is not str or args[0] not in sys.modules:
         raise Break("builtin-call", seen="builtin: __import__")

@@ -24,15 +24,13 @@ from weft.capture.custom_function.call import has_effects
 from weft.capture.custom_function.saved import refused
 from weft.capture.higher_order import Picture
 from weft.capture.sources import local
-from weft.capture.values import Callback
+from weft.capture.values import Args, Callback, Kwargs
 from weft.capture.wrapping import RULES, Wrapping
 from weft.trace.breaks import Break
 
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
 
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
 SETUP: Final = "_setup_context"
 
 

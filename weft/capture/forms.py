@@ -23,6 +23,7 @@ from weft.capture.eligible import GENERATOR_LIKE
 from weft.capture.kinds import Unsupported
 from weft.capture.policy import MARK
 from weft.capture.runtime import Context, original_of
+from weft.capture.values import Args, Kwargs
 from weft.capture.wrapping import library_native
 from weft.core.seams import seams
 from weft.nn.modules import hooks
@@ -271,24 +272,24 @@ def _in_capture(machine: Machine, optimised: Any) -> Any:
 
 
 @handles(OptimizedModule.__call__)
-def _call_in_capture(machine: Machine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_in_capture(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     return machine.calls.call(_in_capture(machine, args[0]), args[1:], kwargs)
 
 
 @handles(OptimizedModule.__getattribute__)
-def _load_in_capture(machine: Machine, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
+def _load_in_capture(machine: Machine, args: Args, _kwargs: Kwargs) -> Any:
     optimised, name = args
     original = _in_capture(machine, optimised)
     return original if name == "_orig_mod" else machine.attributes.load(original, name)
 
 
 @handles(OptimizedModule.__setattr__)
-def _store_in_capture(machine: Machine, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+def _store_in_capture(machine: Machine, args: Args, _kwargs: Kwargs) -> None:
     machine.attributes.store(_in_capture(machine, args[0]), args[1], args[2])
 
 
 def _forwarded_in_capture(name: str) -> Any:
-    def handler(machine: Machine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
         method = machine.attributes.load(_in_capture(machine, args[0]), name)
         return machine.calls.call(method, args[1:], kwargs)
 

@@ -26,7 +26,7 @@ from weft.autograd.nodes import GradientEdge, anchor
 from weft.autograd.tasks import reachable
 from weft.capture.grads import read_grad, write_grad
 from weft.capture.sources import Source
-from weft.capture.values import has_type
+from weft.capture.values import Args, Kwargs, has_type
 from weft.core.interrupts import let_through
 from weft.core.records import record
 from weft.core.types import contiguous_format
@@ -42,8 +42,6 @@ from weft.trace.fake import Outside, bare, is_fake
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
 
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
 KIND: Final = "autograd-inside"
 
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.autograd import control_flow
 from weft.autograd.shapes import typed
 from weft.capture.calls import handles
-from weft.capture.values import Callback, CapturedGenerator, has_type
+from weft.capture.values import Args, Callback, CapturedGenerator, Kwargs, has_type
 from weft.capture.world import ABSENT, items_of
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core import modes
@@ -43,9 +43,6 @@ from weft.trace.recorder import version
 
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
-
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
 
 
 # -- what graphs call ----------------------------------------------------------------------------------------

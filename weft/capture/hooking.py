@@ -25,7 +25,7 @@ from weft.capture.calls import BY_CODE, handles
 from weft.capture.gradients import Removed, history, is_spent_from
 from weft.capture.rebuild.builder import Builder
 from weft.capture.rebuild.types import RULES, instance
-from weft.capture.values import has_type
+from weft.capture.values import Args, Kwargs, has_type
 from weft.core import modes
 from weft.core.interrupts import let_through
 from weft.core.records import record
@@ -38,8 +38,6 @@ from weft.trace.breaks import Break
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
 
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
 KIND: Final = "autograd-inside"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weft.capture.autocasting import _set_autocast
 from weft.capture.custom_ops import user_function
 from weft.capture.gradients import accumulate, change, check_inference, differentiate
+from weft.capture.values import Args, Kwargs
 from weft.trace.host import Host
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ class MachineHost(Host):
         self.machine = machine
         self.set_autocast = _set_autocast
 
-    def autograd(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def autograd(self, func: Any, name: str, args: Args, kwargs: Kwargs) -> Any:
         return differentiate(self.machine, func, name, args, kwargs)
 
-    def change(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def change(self, func: Any, name: str, args: Args, kwargs: Kwargs) -> Any:
         return change(self.machine, func, name, args, kwargs)
 
     def user_function(self, op: Any, attribute: str, function: Any) -> Any:

@@ -11,14 +11,14 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from weft.capture.builtins import Args, Kwargs, expect, len_, type_of
+from weft.capture.builtins import expect, len_, type_of
 from weft.capture.c_arguments import CONTAINERS, ORDER, TEXT
 from weft.capture.c_calls import METHODS
 from weft.capture.calls import HANDLERS, handles
 from weft.capture.protocols import EQUALITY, StandIns, answers_in_c, is_users
 from weft.capture.raising import awaited_truth, require
 from weft.capture.sources import c_base
-from weft.capture.values import CapturedTraceback, Raised, has_type
+from weft.capture.values import Args, CapturedTraceback, Kwargs, Raised, has_type
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SYMBOLIC
 from weft.tensor.base import Tensor

@@ -17,7 +17,7 @@ from weft.capture.c_arguments import CONTAINERS, ITERATORS
 from weft.capture.namespaces import InstanceDict
 from weft.capture.protocols import answers_in_c
 from weft.capture.sources import plain_part
-from weft.capture.values import CapturedGenerator, Raised, has_type
+from weft.capture.values import Args, CapturedGenerator, Raised, has_type
 from weft.capture.world import is_changed
 from weft.capture.wrapping import SCALARS
 from weft.core.naming import home
@@ -37,7 +37,7 @@ class Iterators:
         self.c_arguments, self.generators = machine.c_arguments, machine.generators
         self.world, self.native, self.fail = machine.world, machine.native, machine.fail
 
-    def iterables(self, args: tuple[Any, ...], places: Container[int]) -> tuple[Any, ...]:
+    def iterables(self, args: Args, places: Container[int]) -> tuple[Any, ...]:
         """The arguments, with those at some places made ready for C code to iterate."""
         return tuple(
             self.iterable(value) if place in places and is_iterable(value) else value

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.capture.calls import handles
 from weft.capture.outcome import Unprepared
+from weft.capture.values import Args, Kwargs
 from weft.core.generator import default_generator
 from weft.core.trees import tree_map
 from weft.graph.effects import effect
@@ -42,7 +43,7 @@ class OutOfOrder(Break):
 
 
 @handles(LazyModuleMixin._infer_parameters)
-def infer_before(machine: Machine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def infer_before(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     """Stands for `_infer_parameters` in captured code."""
     _self, module, given, *named = args
     if machine.world.is_fresh(module):

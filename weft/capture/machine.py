@@ -39,7 +39,7 @@ from weft.capture.logs import is_ours
 from weft.capture.open_texts import refuse_open
 from weft.capture.operators import Operators
 from weft.capture.texts import Texts
-from weft.capture.values import Raised, has_type
+from weft.capture.values import Args, Kwargs, Raised, has_type
 from weft.capture.variables import Variables
 from weft.capture.world import World
 from weft.capture.wrapping import SYMBOLIC, Wrapping
@@ -305,7 +305,7 @@ def push_handled(frame: Frame, error: BaseException) -> None:
     frame.handled = error
 
 
-def wants_numbers(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def wants_numbers(function: Any, args: Args, kwargs: Kwargs) -> bool:
     """Whether C code that calls nothing back refused its arguments, and symbols are among them."""
     if not has_type(function, (types.BuiltinFunctionType, type, types.MethodWrapperType)):
         return False

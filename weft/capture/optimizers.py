@@ -21,6 +21,7 @@ from weft.capture.calls import handles
 from weft.capture.grads import read_grad
 from weft.capture.higher_order import append, interpret
 from weft.capture.outcome import Unprepared
+from weft.capture.values import Args, Kwargs
 from weft.core import modes
 from weft.graph.effects import Effect, effect
 from weft.trace.breaks import Break
@@ -28,8 +29,6 @@ from weft.trace.breaks import Break
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
 
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
 OPTIONS = ("amsgrad", "fused", "momentum", "centered", "dampening")
 """What the form of the state depends on."""
 

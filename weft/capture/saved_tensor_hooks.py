@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 from weft.capture.calls import BY_CODE, handles
-from weft.capture.values import has_type
+from weft.capture.values import Args, Kwargs, has_type
 from weft.core import modes
 from weft.tensor.base import Tensor
 from weft.tensor.saved import run_pack
@@ -29,9 +29,6 @@ from weft.trace.breaks import Break, NeedOps
 
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
-
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
 
 
 def _save_copies(on: bool) -> None:

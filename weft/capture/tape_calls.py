@@ -30,7 +30,7 @@ from weft.autograd.hooks import KINDS, HookKind
 from weft.capture.calls import handles
 from weft.capture.grads import read_grad, write_grad
 from weft.capture.outcome import GraphInput
-from weft.capture.values import has_type
+from weft.capture.values import Args, Kwargs, has_type
 from weft.capture.world import Known
 from weft.core.types import contiguous_format
 from weft.graph.effects import effect
@@ -45,8 +45,6 @@ from weft.trace.recorder import version
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
 
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
 COPY: Final = "accumulation"
 """Marks, in a node's meta, the copy of a gradient that becomes a `.grad`."""
 WHOLE_LISTS: Final = "whole_lists"

@@ -29,7 +29,7 @@ from weft.autograd.dual import DualTensor
 from weft.autograd.mapping import vmap
 from weft.capture.calls import BY_CODE, handles
 from weft.capture.protocols import EQUALITY
-from weft.capture.values import Callback, has_type
+from weft.capture.values import Args, Callback, Kwargs, has_type
 from weft.capture.wrapping import RULES, SYMBOLIC
 from weft.func import forward, reverse
 from weft.tensor.base import Tensor
@@ -40,8 +40,6 @@ from weft.trace.scalars import plain
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
 
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
 KIND: Final = "transform-inside"
 CONTAINERS: Final = frozenset({tuple, list, dict, OrderedDict, defaultdict, deque})
 WALKED: Final = ("__iter__", "__len__", "__getitem__", "items", "keys", "values", "__new__", "__init__")

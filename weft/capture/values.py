@@ -26,6 +26,11 @@ else:
         return issubclass(type(value), classes)
 
 
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+"""What a call gives, as handlers get it."""
+
+
 class Raised(BaseException):
     """Carries an exception of the captured program through the interpreter's own code."""
 

@@ -40,7 +40,7 @@ from weft.capture.custom_function.saved import items_of, refused
 from weft.capture.custom_function.transforms import apply_wrapped
 from weft.capture.policy import MARK, Policy
 from weft.capture.sources import READ_BY
-from weft.capture.values import has_type
+from weft.capture.values import Args, Kwargs, has_type
 from weft.core import modes
 from weft.graph.effects import Effect
 from weft.tensor.base import PLAIN, Tensor
@@ -49,9 +49,6 @@ from weft.trace.breaks import Break
 
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
-
-Args = tuple[Any, ...]
-Kwargs = dict[str, Any]
 
 
 # -- the call ------------------------------------------------------------------------------------------------

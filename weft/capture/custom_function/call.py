@@ -40,7 +40,7 @@ from weft.capture.custom_function.saved import (
 )
 from weft.capture.higher_order import NO_CALL, Picture, first_version, same_modes
 from weft.capture.library import note_device
-from weft.capture.values import has_type
+from weft.capture.values import Args, has_type
 from weft.capture.wrapping import SYMBOLIC
 from weft.core import modes
 from weft.graph.effects import Effect, effect
@@ -54,8 +54,6 @@ from weft.trace.recorder import version
 
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
-
-Args = tuple[Any, ...]
 
 
 class ApplyCall:

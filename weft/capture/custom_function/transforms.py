@@ -21,7 +21,7 @@ from weft.capture.calls import HANDLERS, handles
 from weft.capture.custom_function.by_ops import record_flat
 from weft.capture.custom_function.call import ApplyCall
 from weft.capture.custom_function.saved import refused
-from weft.capture.values import Callback, Raised, has_type
+from weft.capture.values import Args, Callback, Kwargs, Raised, has_type
 from weft.func.functions import Saved, generated
 from weft.tensor.wrapper import Wrapper
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 METHODS = ("forward", "setup_context", "backward", "vjp", "jvp", "vmap")
 
 
-def apply_wrapped(machine: Machine, owner: Any, args: tuple[Any, ...]) -> Any:
+def apply_wrapped(machine: Machine, owner: Any, args: Args) -> Any:
     """`owner.apply(*args)` where some arguments are wrappers."""
     for value in args:
         if callable(value) and not has_type(value, type):
@@ -147,7 +147,7 @@ class GeneratedBackward:
 
 def _noted(function: Any) -> None:
     @handles(function)
-    def noted(machine: Machine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def noted(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
         return machine.native(function, *args, **kwargs)
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from weft.capture.rebuild.builder import Builder, Rule
+from weft.capture.values import Args
 from weft.core.interrupts import let_through
 from weft.core.warn import REGISTRY, hidden
 
@@ -66,7 +67,7 @@ def quietly(function: Callable[..., Any], *args: Any) -> Any:
         return call(function, args)
 
 
-def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def _call(function: Callable[..., Any], args: Args) -> Any:
     return function(*args)
 
 
