@@ -18,7 +18,7 @@ from weft.capture.calls import HANDLERS, handles
 from weft.capture.protocols import EQUALITY, StandIns, answers_in_c, is_users
 from weft.capture.raising import awaited_truth, require
 from weft.capture.sources import c_base
-from weft.capture.values import Args, CapturedTraceback, Kwargs, Raised, has_type
+from weft.capture.values import Args, CapturedTraceback, Kwargs, entered, has_type
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SYMBOLIC
 from weft.tensor.base import Tensor
@@ -118,7 +118,7 @@ def sort_list(machine: Machine, receiver: Any, args: Args, kwargs: Kwargs) -> tu
     try:
         machine.c_arguments.check(keys, ORDER)
     except Break:
-        before = functools.cmp_to_key(lambda a, b: -1 if _less(machine, a, b) else 0)
+        before = functools.cmp_to_key(lambda a, b: -1 if entered(_less, machine, a, b) else 0)
         wrapped = [before(k) for k in keys]
     else:
         wrapped = list(keys)
@@ -140,11 +140,7 @@ def keys_of(machine: Machine, receiver: list[Any], key: Any) -> list[Any]:
 
 
 def _less(machine: Machine, left: Any, right: Any) -> bool:
-    try:
-        return bool(machine.operators.truth(machine.operators.compare("<", left, right)))
-    except Raised as raised:
-        error = raised.exception
-    raise error
+    return machine.operators.truth(machine.operators.compare("<", left, right))
 
 
 METHODS["sort"] = sort_list

@@ -17,7 +17,7 @@ from weft.capture.c_arguments import CONTAINERS, ITERATORS
 from weft.capture.namespaces import InstanceDict
 from weft.capture.protocols import answers_in_c
 from weft.capture.sources import plain_part
-from weft.capture.values import Args, CapturedGenerator, Raised, has_type
+from weft.capture.values import Args, CapturedGenerator, Raised, entered, has_type
 from weft.capture.world import is_changed
 from weft.capture.wrapping import SCALARS
 from weft.core.naming import home
@@ -164,13 +164,7 @@ class UserIterator:
         return self
 
     def __next__(self) -> Any:
-        try:
-            result = self.machine.iterators.next_item(self.iterator)
-        except Raised as raised:
-            error = raised.exception
-        else:
-            return result
-        raise error
+        return entered(self.machine.iterators.next_item, self.iterator)
 
 
 class SequenceIterator:

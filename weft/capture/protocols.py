@@ -11,13 +11,13 @@ import contextlib
 import typing
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from weft.capture.attributes import HEAP, IMMUTABLE
 from weft.capture.guards import lookup
 from weft.capture.open_texts import refuse_open
 from weft.capture.sources import class_mro
-from weft.capture.values import Callback, CapturedGenerator, Raised, has_type
+from weft.capture.values import Callback, CapturedGenerator, entered, has_type
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.naming import home
@@ -28,7 +28,6 @@ from weft.trace.scalars import SymBool, SymInt
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
 
-Given = TypeVar("Given")
 EQUALITY = ("__eq__", "__hash__")
 KEYED = (dict, set, frozenset)
 MUTATES = frozenset(
@@ -159,6 +158,15 @@ class Hashed:
 
 
 # -- stand-ins -----------------------------------------------------------------------------------------------
+def _comparison(symbol: str) -> Callable[[StandIn, object], bool]:
+    def compare(self: StandIn, other: object) -> bool:
+        other = other.value if has_type(other, StandIn) else other
+        result = entered(self.machine.operators.compare, symbol, self.value, other)
+        return result if type(result) is bool else entered(self.machine.operators.truth, result)
+
+    return compare
+
+
 class StandIn:
     """An object of the user's in a form that C code may compare and print: the interpreter runs its methods.
     Each has a class of the same name, for errors.
@@ -169,41 +177,15 @@ class StandIn:
     def __init__(self, machine: Machine, value: Any) -> None:
         self.machine, self.value = machine, value
 
-    def _enter(self, function: Callable[..., Given], *args: Any) -> Given:
-        try:
-            return function(*args)
-        except Raised as raised:
-            error = raised.exception
-        raise error
-
-    def _compare(self, symbol: str, other: Any) -> Any:
-        other = other.value if has_type(other, StandIn) else other
-        result = self._enter(self.machine.operators.compare, symbol, self.value, other)
-        return result if type(result) is bool else self._enter(self.machine.operators.truth, result)
-
-    def __eq__(self, other: object) -> Any:
-        return self._compare("==", other)
-
-    def __ne__(self, other: object) -> Any:
-        return self._compare("!=", other)
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compare("<", other)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compare("<=", other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compare(">", other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compare(">=", other)
+    __eq__, __ne__ = _comparison("=="), _comparison("!=")
+    __lt__, __le__ = _comparison("<"), _comparison("<=")
+    __gt__, __ge__ = _comparison(">"), _comparison(">=")
 
     def __hash__(self) -> int:
-        return self._enter(hash_of, self.machine, self.value)
+        return entered(hash_of, self.machine, self.value)
 
     def _text(self, function: Callable[..., str], *args: str) -> str:
-        found = self._enter(function, self.value, *args)
+        found = entered(function, self.value, *args)
         refuse_open((found,))  # C code takes strings alone
         return found
 
@@ -217,11 +199,11 @@ class StandIn:
         return self._text(self.machine.texts.format, specification)
 
     def __getattr__(self, name: str) -> Any:
-        found = self._enter(self.machine.attributes.load, self.value, name)
+        found = entered(self.machine.attributes.load, self.value, name)
         return StandIns(self.machine)(found)
 
     def __getitem__(self, key: Any) -> Any:
-        return StandIns(self.machine)(self._enter(self.machine.operators.get_item, self.value, key))
+        return StandIns(self.machine)(entered(self.machine.operators.get_item, self.value, key))
 
 
 class StandIns:

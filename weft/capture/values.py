@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.capture.frame import Frame
 from weft.trace.breaks import Break
@@ -26,6 +26,7 @@ else:
         return issubclass(type(value), classes)
 
 
+Given = TypeVar("Given")
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 """What a call gives, as handlers get it."""
@@ -37,6 +38,18 @@ class Raised(BaseException):
     def __init__(self, exception: BaseException) -> None:
         super().__init__(exception)
         self.exception = exception
+
+
+def entered(function: Callable[..., Given], /, *args: Any) -> Given:
+    """Calls the interpreter for code that knows nothing of it: errors of captured code are raised as such."""
+    try:
+        return function(*args)
+    except Raised as raised:
+        error = raised.exception
+    try:
+        raise error
+    finally:
+        del error  # its traceback holds this frame
 
 
 class CapturedTraceback:
@@ -57,16 +70,7 @@ class Callback:
         self.function, self.call = function, call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            result = self.call(self.function, args, kwargs)
-        except Raised as raised:
-            error = raised.exception
-        else:
-            return result
-        try:
-            raise error
-        finally:
-            del error  # its traceback holds this frame
+        return entered(self.call, self.function, args, kwargs)
 
     @property
     def __name__(self) -> str:
@@ -141,13 +145,4 @@ class CapturedGenerator:
         return self._from_c(value, None)
 
     def _from_c(self, value: Any, error: BaseException | None) -> Any:
-        try:
-            result = self.advance(self, value, error)
-        except Raised as raised:
-            exception = raised.exception
-        else:
-            return result
-        try:
-            raise exception
-        finally:
-            del exception  # its traceback holds this frame
+        return entered(self.advance, self, value, error)

@@ -74,7 +74,8 @@ class Wrapping:
             rule = _rule_for(value, kind)
         if self.world.pure and kind in (int, float):
             rule = Wrapping.constant
-        result = rule(self, value, source)
+        known = self.seen_before(value, source) if rule in READ_ONCE else None
+        result = rule(self, value, source) if known is None else known.value
         if self.world.pure and result is not value:
             raise Break("builtin-protocol", seen=f"{source}, read by a __hash__ or __eq__")
         return result
@@ -154,17 +155,11 @@ class Wrapping:
 
     def typed(self, value: Any, source: Source) -> Any:
         """An object that stays itself: its type is guarded, and whatever is read from it later."""
-        known = self.seen_before(value, source)
-        if known is not None:
-            return known.value
         self.world.guard("TYPE", source, type(value))
         return self.world.learn(value, value, source)
 
     def plain_part(self, value: Any, source: Source) -> Any:
         """A number or text of a class of the user's."""
-        known = self.seen_before(value, source)
-        if known is not None:
-            return known.value
         self.world.guard("TYPE", source, type(value))
         self.world.guard("EQ", source.plain(), plain_part(value))
         return self.world.learn(value, value, source)
@@ -209,9 +204,6 @@ class Wrapping:
     # -- tensors ---------------------------------------------------------------------------------------------
     def tensor(self, value: Tensor, source: Source) -> Any:
         """A fake of the tensor, with symbols for the sizes that may vary."""
-        known = self.seen_before(value, source)
-        if known is not None:
-            return known.value
         if is_fake(value):
             raise Break("nested-capture", seen=str(source))
         if type(value.array) is not np.ndarray:
@@ -245,9 +237,6 @@ class Wrapping:
     # -- containers ------------------------------------------------------------------------------------------
     def sequence(self, value: Any, source: Source) -> Any:
         """A mirror of a list or deque."""
-        known = self.seen_before(value, source)
-        if known is not None:
-            return known.value
         kind: Any = type(value)
         list_like: Any = deque if issubclass(kind, deque) else list
         mirror: Any = list_like.__new__(kind)
@@ -293,9 +282,6 @@ class Wrapping:
 
     def mapping(self, value: Any, source: Source) -> Any:
         """A mirror of a dict."""
-        known = self.seen_before(value, source)
-        if known is not None:
-            return known.value
         name = value.get("__name__") if type(value) is dict else None
         if type(name) is str and name in sys.modules and sys.modules[name].__dict__ is value:
             self.world.guard("SAME", source, module_source(name))
@@ -334,9 +320,6 @@ class Wrapping:
 
     def set_(self, value: Any, source: Source) -> Any:
         """A mirror of a set that walks in the same order; a frozenset stays itself."""
-        known = self.seen_before(value, source)
-        if known is not None:
-            return known.value
         kind = type(value)
         self.world.guard("TYPE", source, kind)
         base: Any = set if issubclass(kind, set) else frozenset
@@ -394,9 +377,6 @@ class Wrapping:
         return value
 
     def method(self, value: types.MethodType, source: Source) -> Any:
-        known = self.seen_before(value, source)
-        if known is not None:
-            return known.value
         self.world.guard("TYPE", source, types.MethodType)
         function = self.wrap(value.__func__, source.member("__func__"))
         receiver = self.wrap(value.__self__, source.member("__self__"))
@@ -421,9 +401,6 @@ class Wrapping:
         return self.world.learn(getattr(inner, value.__name__), value, source)
 
     def partial(self, value: functools.partial[Any], source: Source) -> Any:
-        known = self.seen_before(value, source)
-        if known is not None:
-            return known.value
         self.world.guard("TYPE", source, functools.partial)
         function = self.wrap(value.func, source.member("func"))
         args = self.wrap(value.args, source.member("args"))
@@ -531,6 +508,13 @@ RULES: dict[type, Rule] = {
     Seams: Wrapping.unguarded,
     **dict.fromkeys(BUILTIN_CALLABLES, Wrapping.builtin),
 }
+READ_ONCE = frozenset(
+    {
+        Wrapping.tensor, Wrapping.sequence, Wrapping.mapping, Wrapping.set_, Wrapping.method,
+        Wrapping.partial, Wrapping.typed, Wrapping.plain_part,
+    }
+)  # fmt: skip
+"""Rules for objects that give, however often they are read, the value that they gave first."""
 PINNED = (type, types.ModuleType, Enum, property, staticmethod, classmethod, re.Pattern, *GETTERS)
 
 

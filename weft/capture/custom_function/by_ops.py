@@ -25,7 +25,7 @@ from weft.autograd.function_node import NO_BACKWARD, FunctionNode, missing_backw
 from weft.autograd.function_witness import Witness
 from weft.capture.custom_function.saved import items_of, shares_memory, store_later, tensors_of
 from weft.capture.higher_order import NO_CALL, Picture
-from weft.capture.values import Raised, has_type
+from weft.capture.values import entered, has_type
 from weft.core import modes
 from weft.graph.effects import Effect
 from weft.tensor.base import Tensor
@@ -49,14 +49,7 @@ class Interpreted:
         machine = self.machine
         for gradient in gradients:
             machine.world.keep(gradient)
-        try:
-            return machine.calls.call(self.found(), (ctx, *gradients), {})
-        except Raised as raised:
-            error = raised.exception
-        try:
-            raise error
-        finally:
-            del error  # its traceback holds this frame
+        return entered(lambda: machine.calls.call(self.found(), (ctx, *gradients), {}))
 
     def found(self) -> Any:
         """The Function's `backward`, or its `vjp`; read with guards."""

@@ -21,7 +21,7 @@ from weft.capture.calls import HANDLERS, handles
 from weft.capture.custom_function.by_ops import record_flat
 from weft.capture.custom_function.call import ApplyCall
 from weft.capture.custom_function.saved import refused
-from weft.capture.values import Args, Callback, Kwargs, Raised, has_type
+from weft.capture.values import Args, Callback, Kwargs, entered, has_type
 from weft.func.functions import Saved, generated
 from weft.tensor.wrapper import Wrapper
 
@@ -77,15 +77,7 @@ class Apply:
         machine, owner = self.machine, self.owner
         if any(has_type(value, Wrapper) for value in args):
             return transformed(stand_in(machine, owner), args)
-        handler = HANDLERS[id(APPLY)]
-        try:
-            return handler(machine, (owner, *args), {})
-        except Raised as raised:
-            error = raised.exception
-        try:
-            raise error
-        finally:
-            del error  # its traceback holds this frame
+        return entered(HANDLERS[id(APPLY)], machine, (owner, *args), {})
 
 
 class Adapter:
