@@ -57,6 +57,10 @@ STOOD_FOR: dict[type, type] = {
 }  # fmt: skip
 
 
+Answer = Callable[..., Any]
+"""What stands for a builtin: from the machine and the builtin's arguments."""
+
+
 class Super:
     """`super(cls, receiver)` in captured code."""
 
@@ -137,8 +141,32 @@ def expect(
 ) -> None:
     """Raises CPython's TypeError by calling the builtin itself where the count of arguments is wrong."""
     if not low <= len(args) <= high or kwargs:
-        machine.native(getattr(__import__("builtins"), name), *args, **(kwargs or {}))
+        machine.native(getattr(builtins, name), *args, **(kwargs or {}))
         raise Break("builtin-call", seen=f"builtin: {name}")
+
+
+def answers(function: Any, low: int, high: int) -> Callable[[Answer], Answer]:
+    """Decorator: as `handles`, for a builtin that takes so many arguments, by position alone."""
+
+    def register(answer: Answer) -> Answer:
+        @handles(function)
+        def call(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+            expect(machine, function.__name__, args, low, high, kwargs)
+            return answer(machine, *args)
+
+        return answer
+
+    return register
+
+
+def unless_raised(kind: type, default: Args, function: Callable[..., Any], *args: Any) -> Any:
+    """What the function gives; the default, if there is one, where captured code raises such an error."""
+    try:
+        return function(*args)
+    except Raised as raised:
+        if default and has_type(raised.exception, kind):
+            return default[0]
+        raise
 
 
 # -- types ---------------------------------------------------------------------------------------------------
@@ -155,12 +183,10 @@ def type_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     return type_of(args[0])
 
 
-@handles(builtins.isinstance)
-def isinstance_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "isinstance", args, 2, 2, kwargs)
-    value, classes = args
+@answers(builtins.isinstance, 2, 2)
+def isinstance_(machine: Machine, value: Any, classes: Any) -> Any:
     if type(classes) is tuple:
-        return any(isinstance_(machine, (value, cls), {}) for cls in classes)
+        return any(isinstance_(machine, value, cls) for cls in classes)
     kind = type_of(value)
     if classes is Parameter or classes is Buffer:
         mark = "_is_param" if classes is Parameter else "_is_buffer"
@@ -171,15 +197,22 @@ def isinstance_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
         )
     if not has_type(classes, type):
         return machine.native(builtins.isinstance, value, classes)
-    checker = (
-        machine.attributes.lookup(type(classes), "__instancecheck__") if type(classes) is not type else ABSENT
-    )
-    if has_type(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS:
+    checker = users_check(machine, classes, "__instancecheck__")
+    if checker is not None:
         return machine.operators.truth(machine.calls.call(checker, (classes, value), {}))
     if (fits := fits_protocol(machine, value, classes)) is not None or belongs(machine, kind, classes):
         return fits is not False
     told = machine.attributes.load(value, "__class__") if tells_its_class(machine, value) else kind
     return told is not kind and has_type(told, type) and belongs(machine, told, classes)
+
+
+def users_check(machine: Machine, cls: Any, name: str) -> Any:
+    """The user's function that tells what belongs to a class; None where C code or the library does."""
+    if not has_type(cls, type) or type(cls) is type:
+        return None
+    checker = machine.attributes.lookup(type(cls), name)
+    users = has_type(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS
+    return checker if users else None
 
 
 def belongs(machine: Machine, cls: Any, base: Any) -> bool:
@@ -200,17 +233,11 @@ def tells_its_class(machine: Machine, value: Any) -> bool:
     )
 
 
-@handles(issubclass)
-def issubclass_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "issubclass", args, 2, 2, kwargs)
-    cls, classes = args
+@answers(issubclass, 2, 2)
+def issubclass_(machine: Machine, cls: Any, classes: Any) -> bool:
     for candidate in classes if type(classes) is tuple else (classes,):
-        checker = (
-            machine.attributes.lookup(type(candidate), "__subclasscheck__")
-            if has_type(candidate, type) and type(candidate) is not type
-            else ABSENT
-        )
-        if has_type(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS:
+        checker = users_check(machine, candidate, "__subclasscheck__")
+        if checker is not None:
             if machine.operators.truth(machine.calls.call(checker, (candidate, cls), {})):
                 return True
         elif belongs(machine, cls, candidate):
@@ -240,39 +267,20 @@ def callable_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
 
 
 # -- attributes ----------------------------------------------------------------------------------------------
-@handles(getattr)
-def getattr_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "getattr", args, 2, 3, kwargs)
-    value, name = args[0], args[1]
+@answers(getattr, 2, 3)
+def getattr_(machine: Machine, value: Any, name: Any, *default: Any) -> Any:
     if type(name) is not str:
-        return machine.native(getattr, *args)
-    if len(args) == 2:
-        return machine.attributes.load(value, name)
-    try:
-        return machine.attributes.load(value, name)
-    except Raised as raised:
-        if has_type(raised.exception, AttributeError):
-            return args[2]
-        raise
+        return machine.native(getattr, value, name, *default)
+    return unless_raised(AttributeError, default, machine.attributes.load, value, name)
 
 
-@handles(hasattr)
-def hasattr_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "hasattr", args, 2, 2, kwargs)
-    missing = object()
-    return getattr_(machine, (*args, missing), {}) is not missing
+@answers(hasattr, 2, 2)
+def hasattr_(machine: Machine, value: Any, name: Any) -> Any:
+    return getattr_(machine, value, name, ABSENT) is not ABSENT
 
 
-@handles(setattr)
-def setattr_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "setattr", args, 3, 3, kwargs)
-    machine.attributes.store(*args)
-
-
-@handles(delattr)
-def delattr_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "delattr", args, 2, 2, kwargs)
-    machine.attributes.delete(*args)
+answers(setattr, 3, 3)(lambda machine, *args: machine.attributes.store(*args))
+answers(delattr, 2, 2)(lambda machine, *args: machine.attributes.delete(*args))
 
 
 @handles(object.__setattr__)
@@ -297,16 +305,12 @@ def bound_setattr(machine: Machine, receiver: Any, args: Args, kwargs: Kwargs) -
     return True, None
 
 
-def bound_delattr(machine: Machine, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
-    machine.attributes.delete_plainly(receiver, *args)
-    return True, None
+def _bound(handler: Handler) -> Callable[[Machine, Any, Args, Kwargs], tuple[bool, Any]]:
+    return lambda machine, receiver, args, kwargs: (True, handler(machine, (receiver, *args), kwargs))
 
 
-def bound_getattribute(machine: Machine, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
-    return True, machine.attributes.load_plainly(receiver, *args, fallback=False)
-
-
-METHODS.update(__setattr__=bound_setattr, __delattr__=bound_delattr, __getattribute__=bound_getattribute)
+METHODS["__setattr__"] = bound_setattr
+METHODS.update(__delattr__=_bound(object_delattr), __getattribute__=_bound(object_getattribute))
 
 
 @handles(vars)
@@ -327,24 +331,16 @@ def super_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     return Super(cls, machine.variables.first_argument(frame))
 
 
-@handles(id, locals, globals, dir, print, input, open, eval, exec, compile, breakpoint, memoryview)
-def unseen(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    raise Break("builtin-call")
+for _function in (locals, dir, print, input, open, eval, exec, compile, breakpoint, memoryview):
 
-
-for _function in (id, locals, globals, dir, print, input, open, eval, exec, compile, breakpoint, memoryview):
-
+    @handles(_function)
     def _refuse(machine: Machine, args: Args, kwargs: Kwargs, name: str = _function.__name__) -> Any:
         raise Break("builtin-call", seen=f"builtin: {name}")
 
-    HANDLERS[id(_function)] = _refuse
-
 
 # -- protocols -----------------------------------------------------------------------------------------------
-@handles(len)
-def len_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "len", args, 1, 1, kwargs)
-    value = args[0]
+@answers(len, 1, 1)
+def len_(machine: Machine, value: Any) -> Any:
     if not answers_in_c(value) and not has_type(value, InstanceDict):
         found = machine.attributes.python_method(value, "__len__")
         if found is not None:
@@ -393,18 +389,10 @@ def iter_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     return machine.iterators.iterator(args[0])
 
 
-@handles(next)
-def next_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "next", args, 1, 2, kwargs)
+@answers(next, 1, 2)
+def next_(machine: Machine, iterator: Any, *default: Any) -> Any:
     machine.world.changes += 1
-    if len(args) == 1:
-        return machine.iterators.next_item(args[0])
-    try:
-        return machine.iterators.next_item(args[0])
-    except Raised as raised:
-        if has_type(raised.exception, StopIteration):
-            return args[1]
-        raise
+    return unless_raised(StopIteration, default, machine.iterators.next_item, iterator)
 
 
 @handles(bool)
@@ -424,22 +412,12 @@ def str_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     return machine.native(str, *args, **kwargs)
 
 
-@handles(repr)
-def repr_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "repr", args, 1, 1, kwargs)
-    return machine.texts.text(args[0], "__repr__")
+answers(repr, 1, 1)(lambda machine, value: machine.texts.text(value, "__repr__"))
+answers(format, 1, 2)(lambda machine, value, *spec: machine.texts.format(value, *(spec or ("",))))
 
 
-@handles(format)
-def format_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "format", args, 1, 2, kwargs)
-    return machine.texts.format(args[0], args[1] if len(args) == 2 else "")
-
-
-@handles(hash)
-def hash_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "hash", args, 1, 1, kwargs)
-    value = args[0]
+@answers(hash, 1, 1)
+def hash_(machine: Machine, value: Any) -> Any:
     if has_own_keys(machine, value):
         return hash_of(machine, value)
     items = value if has_type(value, (tuple, frozenset)) else (value,)

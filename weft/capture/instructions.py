@@ -416,12 +416,8 @@ CONVERSIONS: dict[Any, Callable[[Machine, Any], Any]] = {
     None: lambda machine, value: value,
     "str": lambda machine, value: machine.texts.text(value),
     "repr": lambda machine, value: machine.texts.text(value, "__repr__"),
-    "ascii": lambda machine, value: ascii_of(machine.texts.text(value, "__repr__")),
+    "ascii": lambda machine, value: machine.texts.ascii(value),
 }
-
-
-def ascii_of(text: str) -> str:
-    return text.encode("ascii", "backslashreplace").decode("ascii")
 
 
 @step("FORMAT")

@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from weft.capture.builtins import expect, len_, type_of
+from weft.capture.builtins import answers, expect, len_, type_of
 from weft.capture.c_arguments import CONTAINERS, ORDER, TEXT
 from weft.capture.c_calls import METHODS
 from weft.capture.calls import HANDLERS, handles
@@ -72,16 +72,8 @@ def drawn(machine: Machine, value: Any) -> Iterator[Any]:
     return draw()
 
 
-@handles(any)
-def any_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "any", args, 1, 1, kwargs)
-    return _search(machine, args[0], True)
-
-
-@handles(all)
-def all_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "all", args, 1, 1, kwargs)
-    return not _search(machine, args[0], False)
+answers(any, 1, 1)(lambda machine, value: _search(machine, value, True))
+answers(all, 1, 1)(lambda machine, value: not _search(machine, value, False))
 
 
 def _search(machine: Machine, value: Any, wanted: bool) -> bool:
@@ -275,7 +267,7 @@ def reversed_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     found = machine.attributes.python_method(value, "__getitem__")
     if found is None or machine.attributes.python_method(value, "__len__") is None:
         raise Break("builtin-protocol", seen=f"reversed of a {type(value).__name__}")
-    length = len_(machine, (value,), {})
+    length = len_(machine, value)
     items = [machine.calls.call_method(found, value, index) for index in reversed(range(length))]
     return machine.world.keep(iter(items))
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autograd.grad_mode import no_grad, set_grad_enabled
 from weft.capture.attributes import CACHED, HEAP, IMMUTABLE, SPECIAL
-from weft.capture.builtins import STOOD_FOR, expect, index_of
+from weft.capture.builtins import STOOD_FOR, answers, index_of
 from weft.capture.c_arguments import ORDER
 from weft.capture.c_calls import CALLED, CALLED_WITH_ONE, METHODS, RECEIVERS, pure
 from weft.capture.calls import BY_CODE, Handler, handles
@@ -86,9 +86,8 @@ def range_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     return machine.c_calls.call_pure(range, tuple(index_of(machine, value) for value in args), kwargs)
 
 
-@handles(globals)
-def globals_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "globals", args, 0, 0, kwargs)
+@answers(globals, 0, 0)
+def globals_(machine: Machine) -> Any:
     assert machine.frame is not None
     return machine.wrapping.module_dict(machine.frame.globals, machine.frame.globals_source)
 
@@ -96,10 +95,7 @@ def globals_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
 STOOD_FOR.update({ModuleDict: dict, ClassDict: types.MappingProxyType})
 
 
-@handles(ascii)
-def ascii_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "ascii", args, 1, 1, kwargs)
-    return machine.texts.text(args[0], "__repr__").encode("ascii", "backslashreplace").decode()
+answers(ascii, 1, 1)(lambda machine, value: machine.texts.ascii(value))
 
 
 @handles(types.MappingProxyType)
@@ -287,12 +283,11 @@ def assert_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
         raise machine.fail(AssertionError(message))
 
 
-@handles(id)
-def address(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+@answers(id, 1, 1)
+def address(machine: Machine, value: Any) -> Any:
     """`id` of an object that existed before the call; what captured code makes has another one in every
     call."""
-    expect(machine, "id", args, 1, 1, kwargs)
-    known = machine.world.known.get(id(args[0]))
+    known = machine.world.known.get(id(value))
     if known is None:
         raise Break("builtin-call", seen="builtin: id of an object that is new in every call")
     machine.world.guard("EQ", known.source.address(), id(known.original))

@@ -112,6 +112,10 @@ class Texts:
                 return found
         return self.native(str if name == "__str__" else repr, self.ready(value))
 
+    def ascii(self, value: Any) -> str:
+        """`ascii(value)`."""
+        return self.text(value, "__repr__").encode("ascii", "backslashreplace").decode("ascii")
+
     def exception_text(self, error: BaseException, name: str) -> str | None:
         """As the methods of BaseException and KeyError make it of `args`; None for other classes' methods."""
         entry = lookup(type(error), name)
