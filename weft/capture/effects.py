@@ -101,20 +101,13 @@ def list_stores(builder: Builder, known: Known, target: str) -> list[str]:
         return [_extend(builder, list, exact, target, now[same:])]
     changed = [place for place, (old, new) in enumerate(zip(before, now)) if old is not new]
     if len(before) == len(now) and len(changed) <= FEW:
-        put = f"{builder.constant(list.__setitem__, 'setitem')}({target}, {{}}, {{}})" if not exact else ""
-        return [
-            put.format(place, builder.text(now[place]))
-            if put
-            else f"{target}[{place}] = {builder.text(now[place])}"
-            for place in changed
-        ]
+        return [_put(builder, list, exact, target, str(place), now[place]) for place in changed]
     if len(now) == same and len(before) - same <= FEW and exact:
         return [f"del {target}[{same}:]"]
     items = f"[{builder.items(now)}]"
     if exact:
         return [f"{target}[:] = {items}"]
-    whole = builder.constant(slice(None), "all")
-    return [f"{builder.constant(list.__setitem__, 'setitem')}({target}, {whole}, {items})"]
+    return [_call(builder, list, False, target, "__setitem__", builder.constant(slice(None), "all"), items)]
 
 
 def common_prefix(before: list[Any], now: list[Any]) -> int:
@@ -127,46 +120,53 @@ def common_prefix(before: list[Any], now: list[Any]) -> int:
     return count
 
 
-def _extend(builder: Builder, base: Any, exact: bool, target: str, items: list[Any]) -> str:
-    name = "append" if len(items) == 1 else "extend"
-    given = builder.text(items[0]) if len(items) == 1 else f"[{builder.items(items)}]"
+def _call(builder: Builder, base: Any, exact: bool, target: str, name: str, *given: str) -> str:
+    """A call of a method of a container's own class, whatever a class of the user's makes of it."""
     if exact:
-        return f"{target}.{name}({given})"
-    return f"{builder.constant(getattr(base, name), name)}({target}, {given})"
+        return f"{target}.{name}({', '.join(given)})"
+    return f"{builder.constant(getattr(base, name), name.strip('_'))}({', '.join([target, *given])})"
+
+
+def _extend(builder: Builder, base: Any, exact: bool, target: str, items: list[Any]) -> str:
+    if len(items) == 1:
+        return _call(builder, base, exact, target, "append", builder.text(items[0]))
+    return _call(builder, base, exact, target, "extend", f"[{builder.items(items)}]")
+
+
+def _put(builder: Builder, base: Any, exact: bool, target: str, key: str, value: Any) -> str:
+    if exact:
+        return f"{target}[{key}] = {builder.text(value)}"
+    return _call(builder, base, False, target, "__setitem__", key, builder.text(value))
 
 
 def deque_stores(builder: Builder, known: Known, target: str) -> list[str]:
     before, now = known.snapshot, items_of(known.value)
     exact = type(known.value) is deque
     if common_prefix(before, now) == len(before) and known.value.maxlen is None:
-        return (
-            [_extend(builder, deque, exact, target, now)]
-            if not before
-            else [_extend(builder, deque, exact, target, now[len(before) :])]
-        )
+        return [_extend(builder, deque, exact, target, now[len(before) :])]
     for dropped in range(1, min(FEW + 1, len(before))):
         kept = before[dropped:]
         if common_prefix(kept, now) == len(kept):
-            pop = (
-                f"{target}.popleft()" if exact else f"{builder.constant(deque.popleft, 'popleft')}({target})"
-            )
+            pop = _call(builder, deque, exact, target, "popleft")
             added = now[len(kept) :]
             return [pop] * dropped + ([_extend(builder, deque, exact, target, added)] if added else [])
-    clear = f"{target}.clear()" if exact else f"{builder.constant(deque.clear, 'clear')}({target})"
-    return [clear] + ([_extend(builder, deque, exact, target, now)] if now else [])
+    return [_call(builder, deque, exact, target, "clear")] + (
+        [_extend(builder, deque, exact, target, now)] if now else []
+    )
 
 
 def dict_stores(builder: Builder, known: Known, target: str) -> list[str]:
     before, now = known.snapshot, items_of(known.value)
     check_keys(builder, [key for key, _ in (*before, *now)])
-    kind = type(known.value)
+    exact = type(known.value) in (dict, OrderedDict)
+    base = OrderedDict if issubclass(type(known.value), OrderedDict) else dict
     kept = kept_pairs(before, now)
     kept_keys = {id(key) for key, _ in now[:kept]}
     old_values = {id(key): value for key, value in before}
-    lines = [_delete(builder, kind, target, key) for key, _ in before if id(key) not in kept_keys]
+    lines = [_delete(builder, base, exact, target, key) for key, _ in before if id(key) not in kept_keys]
     for place, (key, value) in enumerate(now):
         if place >= kept or old_values[id(key)] is not value:
-            lines.append(_put(builder, kind, target, key, value))
+            lines.append(_put(builder, base, exact, target, builder.text(key), value))
     return lines
 
 
@@ -182,19 +182,10 @@ def kept_pairs(before: list[Any], now: list[Any]) -> int:
     return len(now)
 
 
-def _put(builder: Builder, kind: type, target: str, key: Any, value: Any) -> str:
-    if kind is dict or kind is OrderedDict:
-        return f"{target}[{builder.text(key)}] = {builder.text(value)}"
-    base = OrderedDict if issubclass(kind, OrderedDict) else dict
-    put = builder.constant(base.__setitem__, "setitem")
-    return f"{put}({target}, {builder.text(key)}, {builder.text(value)})"
-
-
-def _delete(builder: Builder, kind: type, target: str, key: Any) -> str:
-    if kind is dict or kind is OrderedDict:
+def _delete(builder: Builder, base: Any, exact: bool, target: str, key: Any) -> str:
+    if exact:
         return f"del {target}[{builder.text(key)}]"
-    base = OrderedDict if issubclass(kind, OrderedDict) else dict
-    return f"{builder.constant(base.__delitem__, 'delitem')}({target}, {builder.text(key)})"
+    return _call(builder, base, False, target, "__delitem__", builder.text(key))
 
 
 def set_stores(builder: Builder, known: Known, target: str) -> list[str]:
@@ -205,12 +196,12 @@ def set_stores(builder: Builder, known: Known, target: str) -> list[str]:
     added = [item for item in now if id(item) not in old]
     exact = type(known.value) is set
     if not now:
-        return [f"{target}.clear()" if exact else f"{builder.constant(set.clear, 'clear')}({target})"]
-    lines = []
-    for name, method, items in (("discard", set.discard, gone), ("add", set.add, added)):
-        call = f"{target}.{name}(" if exact else f"{builder.constant(method, name)}({target}, "
-        lines += [f"{call}{builder.text(item)})" for item in items]
-    return lines
+        return [_call(builder, set, exact, target, "clear")]
+    return [
+        _call(builder, set, exact, target, name, builder.text(item))
+        for name, items in (("discard", gone), ("add", added))
+        for item in items
+    ]
 
 
 MIRRORS: Final[dict[type, Callable[[Builder, Known, str], list[str]]]] = {

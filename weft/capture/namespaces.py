@@ -29,18 +29,26 @@ class InstanceDict(MutableMapping[str, Any]):
     def __init__(self, machine: Machine, known: Known) -> None:
         self._machine, self._known = machine, known
 
+    def _find(self, name: Any) -> Any:
+        """What stands under the name now, or ABSENT. Guarded."""
+        return self._machine.attributes.field(self._known.value, name)
+
+    def _write(self, name: str, value: Any) -> None:
+        """Files a write; ABSENT deletes."""
+        self._machine.world.write(self._known.value, "attribute", self._known.source, name, value)
+
     def __getitem__(self, name: str) -> Any:
-        value = self._machine.attributes.field(self._known.value, name)
+        value = self._find(name)
         if value is ABSENT:
             raise KeyError(name)
         return value
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._machine.world.write(self._known.value, "attribute", self._known.source, name, value)
+        self._write(name, value)
 
     def __delitem__(self, name: str) -> None:
         self[name]
-        self._machine.world.write(self._known.value, "attribute", self._known.source, name, ABSENT)
+        self._write(name, ABSENT)
 
     def __iter__(self) -> Iterator[str]:
         fields = object.__getattribute__(self._known.original, "__dict__")
@@ -59,7 +67,7 @@ class InstanceDict(MutableMapping[str, Any]):
         return len(list(iter(self)))
 
     def __contains__(self, name: object) -> bool:
-        return self._machine.attributes.field(self._known.value, name) is not ABSENT
+        return self._find(name) is not ABSENT
 
 
 class ModuleDict(InstanceDict):
@@ -77,24 +85,11 @@ class ModuleDict(InstanceDict):
             return ABSENT
         return self._machine.wrapping.wrap(self._fields[name], self.source.item(name))
 
-    def __getitem__(self, name: str) -> Any:
-        value = self._find(name)
-        if value is ABSENT:
-            raise KeyError(name)
-        return value
-
-    def __setitem__(self, name: str, value: Any) -> None:
+    def _write(self, name: str, value: Any) -> None:
         self._machine.world.write(self._fields, "item", self.source, name, value)
-
-    def __delitem__(self, name: str) -> None:
-        self[name]
-        self._machine.world.write(self._fields, "item", self.source, name, ABSENT)
 
     def __iter__(self) -> Iterator[str]:
         raise Break("builtin-protocol", seen="all variables of a module")
-
-    def __contains__(self, name: object) -> bool:
-        return self._find(name) is not ABSENT
 
 
 class ClassDict(ModuleDict):

@@ -20,45 +20,11 @@ from weft.capture.values import Callback, CapturedTraceback
 from weft.capture.world import Appended
 
 
-def unread(builder: Builder, value: Unread) -> str:
-    """An argument that captured code never looked at."""
-    return builder.read(value.source)
-
-
-def instance_dict(builder: Builder, value: InstanceDict) -> str:
-    return builder.read(value._known.source.member("__dict__"))
-
-
-def module_dict(builder: Builder, value: ModuleDict) -> str:
-    return builder.read(value.source)
-
-
-def class_attributes(builder: Builder, value: ClassDict) -> str:
-    return builder.assign(f"{builder.text(value.cls)}.__dict__")
-
-
-def appended(builder: Builder, value: Appended) -> str:
-    """A list that captured code only appended to: the stores append to it before anybody sees it."""
-    return builder.read(value.source)
-
-
-def super_(builder: Builder, value: Super) -> str:
-    return builder.assign(builder.call_text(builder.constant(super, "super"), (value.cls, value.receiver)))
-
-
-def callback(builder: Builder, value: Callback) -> str:
-    return builder.text(value.function)
-
-
 def traceback(builder: Builder, value: CapturedTraceback) -> str:
     """Of an exception that existed before; others get theirs when they are raised."""
     if builder.world.is_fresh(value.error):
         builder.refuse(value)
     return f"{builder.text(value.error)}.__traceback__"
-
-
-def user_iterator(builder: Builder, value: UserIterator) -> str:
-    return builder.text(value.iterator)
 
 
 def sequence_iterator(builder: Builder, value: SequenceIterator) -> str:
@@ -69,15 +35,19 @@ def sequence_iterator(builder: Builder, value: SequenceIterator) -> str:
 
 
 RULES: Final[dict[type, Rule]] = {
-    Unread: unread,
-    InstanceDict: instance_dict,
-    ModuleDict: module_dict,
-    ClassDict: class_attributes,
-    Appended: appended,
-    Super: super_,
-    Callback: callback,
+    # An argument that captured code never looked at.
+    Unread: lambda builder, value: builder.read(value.source),
+    InstanceDict: lambda builder, value: builder.read(value._known.source.member("__dict__")),
+    ModuleDict: lambda builder, value: builder.read(value.source),
+    ClassDict: lambda builder, value: builder.assign(f"{builder.text(value.cls)}.__dict__"),
+    # A list that captured code only appended to: the stores append to it before anybody sees it.
+    Appended: lambda builder, value: builder.read(value.source),
+    Super: lambda builder, value: builder.assign(
+        builder.call_text(builder.constant(super, "super"), (value.cls, value.receiver))
+    ),
+    Callback: lambda builder, value: builder.text(value.function),
     CapturedTraceback: traceback,
-    UserIterator: user_iterator,
+    UserIterator: lambda builder, value: builder.text(value.iterator),
     SequenceIterator: sequence_iterator,
 }
 

@@ -129,8 +129,7 @@ def tensor(builder: Builder, value: Any) -> str:
     if value.hooks is RETAINED:
         builder.line(f"{name}.retain_grad()")
     if value.__dict__:
-        fill = f"{name}.__dict__.update"
-        builder.later(lambda: builder.line(f"{fill}({{{builder.pairs(vars(value).items())}}})"))
+        builder.later(lambda: fill_fields(builder, value, name))
     if value._grad is not None:
         builder.later(lambda: builder.line(f"{name}._grad = {builder.text(value._grad)}"))
     return name
@@ -167,17 +166,28 @@ def array(builder: Builder, value: Any) -> str:
 
 
 # -- containers ----------------------------------------------------------------------------------------------
-def list_(builder: Builder, value: list[Any]) -> str:
-    if builder.cyclic(value):
-        return allocated(builder, value, "[]", lambda: f".extend([{builder.items(value)}])")
-    return builder.assign(f"[{builder.items(value)}]")
-
-
-def allocated(builder: Builder, value: Any, made: str, fill: Callable[[], str]) -> str:
-    """A container that holds itself: made empty, filled when whatever is being built now is there."""
-    name = builder.put(value, builder.assign(made))
-    builder.later(lambda: builder.line(name + fill()))
+def container(builder: Builder, value: Any, empty: str, whole: str = "{}") -> str:
+    """A container: from its contents, put into `whole`. One that holds itself is made as `empty` says, and
+    filled when whatever is being built now is there.
+    """
+    if not builder.cyclic(value):
+        return builder.assign(whole.format(contents(builder, value)))
+    name = builder.put(value, builder.assign(empty))
+    fill = "update" if isinstance(value, dict) else "extend"
+    builder.later(lambda: builder.line(f"{name}.{fill}({contents(builder, value)})"))
     return name
+
+
+def contents(builder: Builder, value: Any) -> str:
+    """The items of a dict, or of another container, as the display of a dict or a list."""
+    if isinstance(value, dict):
+        check_keys(builder, value)
+        return f"{{{builder.pairs(value.items())}}}"
+    return f"[{builder.items(value)}]"
+
+
+def list_(builder: Builder, value: list[Any]) -> str:
+    return container(builder, value, "[]")
 
 
 def tuple_(builder: Builder, value: tuple[Any, ...]) -> str:
@@ -185,15 +195,7 @@ def tuple_(builder: Builder, value: tuple[Any, ...]) -> str:
 
 
 def dict_(builder: Builder, value: dict[Any, Any]) -> str:
-    if builder.cyclic(value):
-        return allocated(builder, value, "{}", lambda: _update(builder, value))
-    check_keys(builder, value)
-    return builder.assign(f"{{{builder.pairs(value.items())}}}")
-
-
-def _update(builder: Builder, value: Any) -> str:
-    check_keys(builder, value)
-    return f".update({{{builder.pairs(value.items())}}})"
+    return container(builder, value, "{}")
 
 
 def set_(builder: Builder, value: set[Any]) -> str:
@@ -265,32 +267,28 @@ def _is_trusted(method: Any) -> bool:
 def deque_(builder: Builder, value: deque[Any]) -> str:
     kind = builder.constant(deque, "deque")
     bound = "" if value.maxlen is None else f", {value.maxlen}"
-    if builder.cyclic(value):
-        return allocated(builder, value, f"{kind}([]{bound})", lambda: f".extend([{builder.items(value)}])")
-    return builder.assign(f"{kind}([{builder.items(value)}]{bound})")
+    return container(builder, value, f"{kind}([]{bound})", f"{kind}({{}}{bound})")
 
 
 def ordered_dict(builder: Builder, value: Any) -> str:
     kind = builder.constant(OrderedDict, "OrderedDict")
-    if builder.cyclic(value):
-        return allocated(builder, value, f"{kind}()", lambda: _update(builder, value))
-    check_keys(builder, value)
-    return builder.assign(f"{kind}({{{builder.pairs(value.items())}}})" if value else f"{kind}()")
+    return container(builder, value, f"{kind}()", f"{kind}({{}})" if value else f"{kind}()")
 
 
 def default_dict(builder: Builder, value: defaultdict[Any, Any]) -> str:
     kind = builder.constant(defaultdict, "defaultdict")
     factory = builder.text(value.default_factory)
-    if builder.cyclic(value):
-        return allocated(builder, value, f"{kind}({factory})", lambda: _update(builder, value))
-    check_keys(builder, value)
-    return builder.assign(f"{kind}({factory}, {{{builder.pairs(value.items())}}})")
+    return container(builder, value, f"{kind}({factory})", f"{kind}({factory}, {{}})")
 
 
-def slice_(builder: Builder, value: slice) -> str:
-    return builder.assign(
-        builder.call_text(builder.constant(slice, "slice"), (value.start, value.stop, value.step))
-    )
+def made_of(*names: str) -> Rule:
+    """The rule for objects that a call of their class makes of these attributes."""
+
+    def rule(builder: Builder, value: Any) -> str:
+        maker = builder.constant(type(value), type(value).__name__)
+        return builder.assign(builder.call_text(maker, [getattr(value, name) for name in names]))
+
+    return rule
 
 
 def bytearray_(builder: Builder, value: bytearray) -> str:
@@ -336,13 +334,7 @@ def _function_attributes(builder: Builder, value: types.FunctionType, name: str)
             builder.line(f"{name}.{attribute} = {builder.text(now)}")
     if value.__annotations__:
         builder.line(f"{name}.__annotations__ = {builder.text(value.__annotations__)}")
-    if value.__dict__:
-        builder.line(f"{name}.__dict__.update({{{builder.pairs(value.__dict__.items())}}})")
-
-
-def method(builder: Builder, value: types.MethodType) -> str:
-    maker = builder.constant(types.MethodType, "method")
-    return builder.assign(builder.call_text(maker, (value.__func__, value.__self__)))
+    fill_fields(builder, value, name)
 
 
 def partial(builder: Builder, value: functools.partial[Any]) -> str:
@@ -359,18 +351,6 @@ def partial(builder: Builder, value: functools.partial[Any]) -> str:
     name = builder.put(value, builder.assign(builder.call_text(maker, args, value.keywords)))
     fill_fields(builder, value, name)
     return name
-
-
-def wrapper(builder: Builder, value: Any) -> str:
-    """A staticmethod or classmethod object."""
-    return builder.assign(
-        builder.call_text(builder.constant(type(value), type(value).__name__), (value.__func__,))
-    )
-
-
-def property_(builder: Builder, value: property) -> str:
-    parts = (value.fget, value.fset, value.fdel, value.__doc__)
-    return builder.assign(builder.call_text(builder.constant(property, "property"), parts))
 
 
 # -- instances -----------------------------------------------------------------------------------------------
@@ -610,15 +590,15 @@ RULES: Final[dict[type, Rule]] = {
     deque: deque_,
     OrderedDict: ordered_dict,
     defaultdict: default_dict,
-    slice: slice_,
+    slice: made_of("start", "stop", "step"),
     bytearray: bytearray_,
     types.CellType: cell,
     types.FunctionType: function,
-    types.MethodType: method,
+    types.MethodType: made_of("__func__", "__self__"),
     functools.partial: partial,
-    staticmethod: wrapper,
-    classmethod: wrapper,
-    property: property_,
+    staticmethod: made_of("__func__"),
+    classmethod: made_of("__func__"),
+    property: made_of("fget", "fset", "fdel", "__doc__"),
     CapturedGenerator: generator,
 }
 
