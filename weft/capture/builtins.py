@@ -618,6 +618,9 @@ def _enum_call(machine: Machine, cls: type, args: Args, kwargs: Kwargs) -> Any:
     if kwargs or len(args) != 1:
         raise Break("class-definition", seen=f"{cls.__name__}(...)")
     machine.c_arguments.check(args[0], EQUALITY)
+    missing = getattr(machine.attributes.lookup(cls, "_missing_"), "__func__", None)
+    if getattr(missing, "__module__", "enum") != "enum" and args[0] not in cls._value2member_map_:
+        raise Break("builtin-protocol", seen=f"_missing_ of {cls.__name__}")
     return machine.native(cls, *args)
 
 

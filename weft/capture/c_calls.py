@@ -24,7 +24,7 @@ from weft.capture.c_arguments import CONTAINERS, ITERATORS, NUMERIC, TEXT, VIEWS
 from weft.capture.calls import HANDLERS
 from weft.capture.iterators import is_iterable
 from weft.capture.namespaces import InstanceDict
-from weft.capture.protocols import EQUALITY, KEYED, MUTATES, answers_in_c, is_users
+from weft.capture.protocols import EQUALITY, KEYED, MUTATES, answers_in_c, as_items, is_users
 from weft.capture.sources import GETTERS
 from weft.capture.values import Args, Callback, CapturedGenerator, Kwargs, has_type
 from weft.capture.wrapping import SCALARS, SYMBOLIC
@@ -120,6 +120,8 @@ class CCalls:
             args = tuple(map(self.c_arguments.readable_mapping, args))
         if function in (range, hex, bin, oct, chr):
             args = tuple(self.calls.call(operator.index, (v,), {}) if is_users(v) else v for v in args)
+        if function in (set, frozenset):
+            args = tuple(map(table_of, args))
         if function in NESTED:
             function, args = self.inner_iterables(function, args)
         if iterates is not False:
@@ -272,6 +274,11 @@ class CCalls:
             if name == "fromkeys" and args and is_iterable(args[0]):
                 args = (self.iterators.items(args[0]), *args[1:])
             elif name != "fromkeys":
+                args = (
+                    tuple(map(table_of, args))
+                    if has_type(receiver, (set, frozenset)) and name != "isdisjoint"
+                    else args
+                )
                 args = self.iterators.iterables(args, range(len(args)))
         if "key" in kwargs:
             kwargs = {**kwargs, "key": self.c_arguments.callback(kwargs["key"])}
@@ -287,6 +294,11 @@ class CCalls:
             args = ({key: plain(value) for key, value in args[0].items()}, *args[1:])
         self.check_arguments(name, receiver, args, kwargs)
         return self.world.keep(self.native(function, *args, **kwargs))
+
+
+def table_of(value: Any) -> Any:
+    """A set of a user's class as the one that other sets copy: they do not ask it for its items."""
+    return as_items(value) if has_type(value, (set, frozenset)) and is_users(value) else value
 
 
 MAKES_KEYS = (set, frozenset, dict, OrderedDict)

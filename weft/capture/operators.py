@@ -95,6 +95,8 @@ class Operators:
             operands = (operands[0], self.texts.percent_operand(operands[1]))
         if len(operands) == 2 and all(has_type(v, (*KEYED, *VIEWS)) for v in operands):
             if not any(has_type(v, VIEWS) for v in operands):
+                for value in operands if has_type(operands[0], dict) else ():
+                    self.c_arguments.check(value, ("keys", "__getitem__", "__iter__"), deep=False)
                 self.c_arguments.check_keys(list(operands[1]), operands[0])
             else:
                 self.c_arguments.check(operands, EQUALITY)
@@ -165,7 +167,8 @@ class Operators:
         if type(left) in CONTAINERS:
             self.world.changes += 1
         if answers_in_c(left):
-            if has_type(left, list) and symbol == "+=":
+            own = None if answers_in_c(right) else self.attributes.python_method(right, "__radd__")
+            if has_type(left, list) and symbol == "+=" and own is None:
                 return self.apply(function, left, self.iterators.iterable(right))
             if answers_in_c(right):
                 return self.apply(function, left, right)

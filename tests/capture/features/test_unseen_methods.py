@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import enum
 import operator
 import re
 import string
@@ -85,10 +86,48 @@ class Text(str):
         return f"<{type(self).number}>"
 
 
+class Table(dict[str, int]):
+    number = 1
+
+    def keys(self) -> Any:
+        return [f"k{self.number}"]
+
+    def __getitem__(self, key: str) -> int:
+        return self.number
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+
+class Members(set[int]):
+    def __iter__(self) -> Iterator[int]:
+        return iter([HELD.number])
+
+
+class Added(list[int]):
+    def __radd__(self, other: Any) -> Any:
+        return HELD.number
+
+
+class Level(enum.Enum):
+    low, high = 1, 2
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        return cls.high if HELD.number > 1 else cls.low
+
+
 HELD, MAPPING, MISSING, ITEMS = Held(), Mapping(), Missing(a=1), Items([1, 2, 3])
 ROW, WHOLE, REAL, TEXT = Row((1, 2, 3)), Whole(7), Real(1.5), Text("abc")
-NUMBERED: list[Any] = [HELD, MAPPING, MISSING, ITEMS, Row, Whole, Real, Text]
+TABLE, MEMBERS, ADDED = Table(a=1), Members([1, 7]), Added([4])
+NUMBERED: list[Any] = [TABLE, HELD, MAPPING, MISSING, ITEMS, Row, Whole, Real, Text]
 PATTERN = re.compile("a")
+
+
+def grown() -> Any:
+    items: Any = [1]
+    items += ADDED
+    return items
 
 
 def given(*args: Any, **named: Any) -> Any:
@@ -110,6 +149,11 @@ USES: dict[str, Callable[[], Any]] = {
     "hash": lambda: (hash(ROW) == hash((1, 2, 3)), {(1, 2, 3): 1}.get(ROW)),
     "ints are not asked": lambda: ([*range(9)][WHOLE], range(10)[WHOLE], "a" * WHOLE, "a".center(WHOLE)),
     "ints are what they are": lambda: (list(range(WHOLE)), bin(WHOLE), chr(WHOLE), operator.index(WHOLE)),
+    "union of dicts": lambda: (TABLE | {}, {} | TABLE),
+    "sets of sets": lambda: (set(MEMBERS), frozenset(MEMBERS), {1}.issubset(MEMBERS), {1}.union(MEMBERS)),
+    "items of sets": lambda: (list(MEMBERS), {1}.isdisjoint(MEMBERS), len({1}.difference(MEMBERS))),
+    "added in place": grown,
+    "members of an enum": lambda: (Level(1), Level(9)),
     "format of a float": lambda: (f"{REAL}", format(REAL), "{}".format(REAL), f"{REAL:.1f}"),
     "format of a text": lambda: (f"{TEXT}", format(TEXT), f"{TEXT:>5}"),
 }  # fmt: skip
