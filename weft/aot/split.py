@@ -75,7 +75,9 @@ def natives_of(graph: Graph) -> frozenset[Node]:
     inner |= {node for node in graph.placeholders if isinstance(node.meta.get("val"), np.ndarray)}
     callers = frozenset(user for node in inner for user in node.users if user.op != "output")
     calls = [node for node in graph.nodes if node.op.startswith("call_")]
-    seen = {made_by(node) for node in calls if overlaps(node) or NATIVE in node.meta}
+    seen = {
+        made_by(node) for node in calls if ("writes" in node.meta and overlaps(node)) or NATIVE in node.meta
+    }
     risky = [node for node in unread(graph) if can_fail(node) and not effect(node).checks]
     return callers | seen | {made_by(node) for node in risky}
 

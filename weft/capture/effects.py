@@ -380,21 +380,26 @@ def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
         fails = can_fail(node)
         last = place if fails else last  # an op that writes may itself fail half way
         facts = effect(node)
-        reached: set[Node] = set()
-        for each in node.meta.get("writes") or node.all_input_nodes:  # what a write gives is what it writes
-            reached |= roots.get(each, set())
-        roots[node] = reached if facts.aliases else set()
+        writes = node.meta.get("writes")
+        if facts.aliases:
+            reached: set[Node] = set()
+            for each in writes or node.all_input_nodes:  # what a write gives is what it writes
+                reached |= roots.get(each, reached)
+            roots[node] = reached
         targets = node.all_input_nodes if facts.unknown and fails else facts.writes
+        targets = targets if writes is None else writes
+        if not targets:
+            continue
         changes = node.op == "call_method" and node.target in OF_FRESH  # what a tensor is, and no elements
         alone = changes or node.op == "call_method" and node.target in OF_ONE_TENSOR
-        for target in node.meta.get("writes", targets):
-            for root in roots.get(target, set()):
+        for target in targets:
+            for root in roots.get(target, ()):
                 if alone and not _is_same(root, target):
-                    if "writes" in node.meta and _share_memory(root, target):
+                    if writes is not None and _share_memory(root, target):
                         written.setdefault(root, Writes(place)).counted = True
                     continue
                 found = written.setdefault(root, Writes(place))
-                if "writes" in node.meta and not changes and _share_memory(root, target):
+                if writes is not None and not changes and _share_memory(root, target):
                     found.again |= (found.certain or found.counted) and not found.refusing
                     found.certain = True
                     found.history |= grad and any(map(_is_tracked, (node, *node.all_input_nodes)))
@@ -466,14 +471,13 @@ def early_numbers(outcome: Outcome) -> None:
     """
     graph = outcome.recorder.graph
     nodes = list(graph.nodes)
-    if not saved_inputs(writes_of(nodes, True)):
+    if not any(map(_gives_number, nodes)) or not saved_inputs(writes_of(nodes, True)):
         return
     numbers, moving = set(), set()
     for node in nodes:
         operands = node.all_input_nodes
-        if node.op == "placeholder" or (node.op, node.target) == ("call_method", "item"):
-            if isinstance(node.meta.get("val"), NUMBERS):
-                numbers.add(node)
+        if _gives_number(node):
+            numbers.add(node)
         elif node.op == "call_function" and operands and isinstance(node.meta.get("val"), NUMBERS):
             if all(used in numbers for used in operands) and effect(node).pure:
                 numbers.add(node)
@@ -491,6 +495,13 @@ def early_numbers(outcome: Outcome) -> None:
         before.append(after)
     places = {node: place for place, node in enumerate(order)}
     outcome.inputs.sort(key=lambda item: places[item.node])
+
+
+def _gives_number(node: Node) -> bool:
+    """Whether a node is a number that is computed of no other number."""
+    if node.op == "placeholder" or (node.op == "call_method" and node.target == "item"):
+        return isinstance(node.meta.get("val"), NUMBERS)
+    return False
 
 
 NUMBERS: Final = (int, float, Symbolic)

@@ -226,6 +226,7 @@ class _Segment:
         self.outcome, self.reader = outcome, reader
         self.setbacks = Setbacks()
         self._late: dict[Node, Any] | None = None
+        self._last_switch: tuple[list[Node], Node | None] = [], None
         self.nodes = list(outcome.recorder.graph.nodes)
         self.builder: Builder = make_builder(outcome, reader)
         self.parts: _Parts = self.builder.build(self._parts)
@@ -252,11 +253,14 @@ class _Segment:
     # -- the graph -------------------------------------------------------------------------------------------
     def _modes_after_graph(self) -> Any:
         """The modes when the graph is done: it may switch gradients, and need not switch them back."""
-        switches = [node for node in self.nodes if node.op == "call_function" and switches_grad(node)]
+        nodes, last = self._last_switch
+        if nodes is not self.nodes:
+            nodes, last = self.nodes, None
+            for node in nodes:
+                last = node if node.op == "call_function" and switches_grad(node) else last
+            self._last_switch = nodes, last
         before = self.outcome.modes_before
-        if not switches:
-            return before
-        return with_grad(before, switches[-1].args[0])
+        return before if last is None else with_grad(before, last.args[0])
 
     def lines(self) -> list[str]:
         builder = self.builder

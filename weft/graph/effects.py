@@ -106,10 +106,11 @@ _STEADY: Final[dict[Any, Effect]] = {}
 def effect(node: Node) -> Effect:
     """What this node does besides computing its value."""
     target = node.target
-    if type(target) in _HASHED and "effect" not in node.meta:
+    if type(target) in _HASHED:
         steady = _STEADY.get(target)
-        if steady is not None and "out" not in node.kwargs and node.op in _CALLS:
-            return steady
+        if steady is not None and "out" not in node._kwargs and "effect" not in node.meta:
+            if node.op in _CALLS:
+                return steady
     if node.op in ("placeholder", "get_attr", "output"):
         return PURE_ALIASING
     told: Effect | None = node.meta.get("effect")

@@ -135,8 +135,10 @@ class Graph(AnyGraph):
         if op not in OP_CODES:
             raise ValueError(f"{op!r} is no op of a graph; there are {', '.join(OP_CODES)}")
         unique = self._names.create(wished_name(target) if name is None else name)
-        node = Node(self, unique, op, target, tuple(args or ()), dict(kwargs or {}), type_expr)
-        self._insert_before.prepend(node)
+        node = Node(self, unique, op, target, tuple(args or ()), kwargs or {}, type_expr)
+        behind = self._insert_before
+        before = behind._prev
+        before._next, node._prev, node._next, behind._prev = node, before, behind, node
         self._count += 1
         return node
 
@@ -287,8 +289,8 @@ class Graph(AnyGraph):
         copied = self.create_node(
             node.op,
             node.target,
-            map_arg(node.args, arg_transform),
-            map_arg(node.kwargs, arg_transform),
+            map_arg(node._args, arg_transform),
+            map_arg(node._kwargs, arg_transform) if node._kwargs else None,
             node.name,
             node.type,
         )

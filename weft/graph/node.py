@@ -162,10 +162,12 @@ class Node:
         self.meta = {}
         self._prev = self._next = self
         self._erased = False
-        self._inputs = {}
-        self._args: tuple[Any, ...] = ()
-        self._kwargs: dict[str, Any] = {}
-        self._set(args, kwargs)
+        inputs: dict[Node, None] = {}
+        self._args: tuple[Any, ...] = _own(args, inputs)
+        self._kwargs: dict[str, Any] = {key: _own(kwargs[key], inputs) for key in kwargs} if kwargs else {}
+        self._inputs = inputs
+        for each in inputs:
+            each.users[self] = None
 
     # -- arguments -------------------------------------------------------------------------------------------
     @property
