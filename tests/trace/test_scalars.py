@@ -28,7 +28,7 @@ from weft.ops.samples import Maker
 from weft.ops.signature import flatten_variadic
 from weft.tensor.base import wrap
 from weft.tensor.meta import FAKE, MetaArray
-from weft.trace.scalars import Scalars, SymBool, SymFloat, SymInt, hint_of, symbols_of, to_node
+from weft.trace.scalars import Scalars, SymBool, SymFloat, SymInt, hint_of, surely_equal, symbols_of, to_node
 
 BINARY = {
     "+": operator.add,
@@ -284,6 +284,21 @@ def test_symbols_that_equal_one_without_a_value_are_equal_in_derived_owners() ->
     assert other.adopt(m) * 3 == other.adopt(k) * 3 and other.adopt(m) > 5 and other.adopt(k) > 5
     assert not other.conditions
     assert int(other.adopt(k)) == 9 and other.static == {others[1]: 9} and first not in other.settled
+
+
+def test_sizes_are_surely_equal_for_all_values_alone() -> None:
+    owner, other = Scalars(), Scalars()
+    n, m, k = (owner.symbol_int(name, 8, size=True) for name in "nmk")
+    assert n == m
+    noted = len(owner.conditions)
+    assert surely_equal(n, m) and surely_equal((n * 2, 3), (m + n, 3)) and surely_equal(4, 4)
+    assert not surely_equal(n, k) and not surely_equal(n, 8) and not surely_equal((n,), (n, n))
+    assert not surely_equal(n, other.symbol_int("n", 8))
+    assert not surely_equal(owner.symbol_float("x", 2.5), 2.5)
+        owner.symbol_float("x", 2.5), 2.5
+    )
+    assert not surely_equal(None, (n,))
+    assert len(owner.conditions) == noted and not owner.static
 
 
 def test_symbols_are_read_from_inputs() -> None:

@@ -20,6 +20,7 @@ from weft.graph.effects import op_of
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.trace.module import GraphModule
+from weft.trace.scalars import surely_equal
 
 PIECE = 8_192
 """Elements: the operands of a rule and their results stay in a core's own cache, and take half of the memory
@@ -69,14 +70,14 @@ class _Row:
     def takes(self, node: Node) -> bool:
         """Whether a node computes each element from those in the same place, and from single ones."""
         found = op_of(node)
-        if found is None or not found[0].exact or shape_of(node) != self.shape:
+        if found is None or not found[0].exact or not surely_equal(shape_of(node), self.shape):
             return False
         if len(self.nodes) >= LONGEST and not any(used in self.nodes for used in node.all_input_nodes):
             return False
         if writes(node) and node.args[0] not in self.nodes and self.target(node).op != "placeholder":
             return False
         shapes = [shape_of(used) for used in node.all_input_nodes]
-        return all(shape is None or shape in (self.shape, ()) for shape in shapes)
+        return all(not shape or surely_equal(shape, self.shape) for shape in shapes)
 
     def target(self, node: Node) -> Node:
         """The tensor that a node writes to: an input, or what another node has made."""
@@ -140,8 +141,8 @@ class _Maker:
                 self.copies[node] = self.graph.node_copy(node, self.copies.__getitem__)
             return
         read = [used for node in row.nodes for used in node.all_input_nodes if used not in row.nodes]
-        long = list(dict.fromkeys(used for used in read if shape_of(used) == row.shape))
-        rest = list(dict.fromkeys(used for used in read if shape_of(used) != row.shape))
+        long = list(dict.fromkeys(used for used in read if surely_equal(shape_of(used), row.shape)))
+        rest = list(dict.fromkeys(used for used in read if used not in long))
         inner = Graph()
         copies = {node: inner.placeholder(node.name) for node in (*long, *rest)}
         for node in row.nodes:

@@ -17,6 +17,7 @@ writes: neither its result nor what it needs on the way takes memory of a tensor
 from __future__ import annotations
 
 import operator
+from math import prod
 from typing import Any
 
 from weft.graph.effects import can_fail, effect
@@ -25,6 +26,7 @@ from weft.graph.node import Node
 from weft.ops.record import Op
 from weft.ops.replay import READERS, replay, view_scatter
 from weft.trace.module import GraphModule
+from weft.trace.scalars import hint_of, surely_equal
 
 WRITTEN = "written"
 """Where a graph says which of its inputs the program writes: positions of inputs and of outputs."""
@@ -101,7 +103,7 @@ def alike(node: Node, other: Node) -> bool:
     a: Any = node.meta.get("val")
     b: Any = other.meta.get("val")
     known = hasattr(a, "array") and hasattr(b, "array")
-    return known and a.dtype is b.dtype and tuple(a.array.shape) == tuple(b.array.shape)
+    return known and a.dtype is b.dtype and surely_equal(tuple(a.array.shape), tuple(b.array.shape))
 
 
 def writes_well(node: Node) -> bool:
@@ -146,7 +148,7 @@ def _numbers_first(nodes: list[Node], wished: set[Node]) -> list[Node]:
     while stack:
         node = stack.pop()
         value: Any = node.meta.get("val")
-        if getattr(value, "array", None) is not None and value.array.size > 1:
+        if hasattr(value, "array") and prod(map(hint_of, value.array.shape)) > 1:
             return nodes
         if effect(node).random or isinstance(value, (tuple, list)):
             return nodes
@@ -174,7 +176,7 @@ def _lie_alike(node: Node, other: Node) -> bool:
     """Whether two values of one shape are known to have the same strides."""
     a: Any = node.meta["val"]
     b: Any = other.meta["val"]
-    return tuple(a.array.strides) == tuple(b.array.strides)
+    return surely_equal(tuple(a.array.strides), tuple(b.array.strides))
 
 
 def _lies_openly(node: Node) -> bool:

@@ -294,7 +294,7 @@ class _Tracing:
     def note_rows(self, node: Node, tensor: Any) -> None:
         """A captured node was `contiguous`. Where strides are not known, no node stands for it."""
         array = tensor.array
-        if not node.kwargs and not array.exact and min(array.shape, default=0) > 1:
+        if not node.kwargs and not array.exact and array.shape and all(n > 1 for n in array.shape):
             place = self.recorder.place(tensor)
             if place.parent is None and place.root.input is None:
                 self.rows.add(id(place.root))

@@ -292,7 +292,7 @@ def wants_layout(node: Node) -> bool:
             continue
         views = written or found is None or found[0].kind is Kind.VIEW
         for used in written or each.all_input_nodes:
-            if used not in seen and (views or _shape(used) == _shape(each)):
+            if used not in seen and (views or _may_be_equal(_shape(used), _shape(each))):
                 seen.add(used)
                 waiting.append(used)
     return False
@@ -303,18 +303,35 @@ LIE_ALIKE: Final = (Kind.POINTWISE, Kind.VIEW, Kind.COMPOSITE)
 
 
 def _joins_axes(before: Any, after: Any) -> bool:
-    """Whether an axis of a view is more than a part of one axis before."""
-    left = [size for size in reversed(before or ()) if size != 1]
-    room = 1
-    for size in reversed(after or ()):
+    """Whether an axis of a view may be more than a part of one axis before. Sizes that are open are not asked
+    for their values."""
+    left = [size for size in map(_told, reversed(before or ())) if size != 1]
+    room: Any = 1
+    for size in map(_told, reversed(after or ())):
         if size == 1:
             continue
         if room == 1 and left:
             room = left.pop(0)
-        if type(size) is not int or type(room) is not int or size == 0 or room % size:
+        if size == room and size != 0:
+            room = 1
+        elif type(size) is not int or type(room) is not int or size == 0 or room % size:
             return True
-        room //= size
+        else:
+            room //= size
     return False
+
+
+def _told(size: Any) -> Any:
+    """A size, or the expression that it is."""
+    return size.expression if isinstance(size, Symbolic) else size
+
+
+def _may_be_equal(one: Any, other: Any) -> bool:
+    """Whether two shapes are equal for some values of what is open."""
+    if one is None or other is None or len(one) != len(other):
+        return one is other
+    pairs = zip(one, other, strict=True)
+    return all(isinstance(a, Symbolic) or isinstance(b, Symbolic) or a == b for a, b in pairs)
 
 
 def _shape(node: Node) -> Any:

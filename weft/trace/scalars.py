@@ -436,6 +436,21 @@ def hint_of(value: Any) -> Any:
     return value.hint if isinstance(value, Sym) else value
 
 
+def surely_equal(one: Any, other: Any) -> bool:
+    """Whether two sizes, or tuples of them, are known to be equal for all values of their symbols, with
+    nothing noted."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(surely_equal, one, other))
+    symbolic = [each for each in (one, other) if isinstance(each, Sym)]
+    if not symbolic:
+        return bool(one == other)
+    owner = symbolic[0].owner
+    if any(each.owner is not owner or each.expression.kind is not int for each in symbolic):
+        return False
+    left, right = (e.expression if isinstance(e, Sym) else constant(e) for e in (one, other))
+    return left.kind is right.kind and owner.algebra.compare("eq", left, right) is True
+
+
 class Sym(Symbolic):
     """What symbolic scalars share: all that asks for the value specialises."""
 
