@@ -295,8 +295,6 @@ def test_sizes_are_surely_equal_for_all_values_alone() -> None:
     assert not surely_equal(n, k) and not surely_equal(n, 8) and not surely_equal((n,), (n, n))
     assert not surely_equal(n, other.symbol_int("n", 8))
     assert not surely_equal(owner.symbol_float("x", 2.5), 2.5)
-        owner.symbol_float("x", 2.5), 2.5
-    )
     assert not surely_equal(None, (n,))
     assert len(owner.conditions) == noted and not owner.static
 

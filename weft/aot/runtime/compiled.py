@@ -48,7 +48,7 @@ from weft.aot.runtime.nodes import (
     inputs_saved,
 )
 from weft.aot.runtime.plans import AnyPlan, AsCaptured, CompiledPlan, Pieces, Program, Template
-from weft.aot.runtime.rerun import cast_inputs
+from weft.aot.runtime.rerun import cast_inputs, unchecked
 from weft.aot.saved import INPUT, VALUE
 from weft.aot.sizes import TAKES_SIZES, Values, open_sizes
 from weft.aot.split import Part, natives_of, saves_copies, split
@@ -149,6 +149,7 @@ class CompiledFunction:
         self.exposed: Exposed = (NONE, NONE)
         self.builds = Builds()
         self.varied = AsCaptured(module)
+        self.checkless: GraphModule | None = None  # the graph without its checks, when first needed
 
     def __call__(self, *args: object) -> Any:
         self.builds.calls[0] += 1
@@ -459,6 +460,11 @@ class CompiledFunction:
         return Program(
             joint, made, forward, backwards, read, copied, saved, checked, frozenset(absent), joint.relied()
         )
+
+    def without_checks(self) -> GraphModule:
+        if self.checkless is None:
+            self.checkless = unchecked(self.module)
+        return self.checkless
 
     def derivative(self, program: Program, stage: int) -> CompiledFunction:
         made: CompiledFunction | None = program.derivatives.get(stage)

@@ -82,7 +82,7 @@ class CompiledPlan:
 
     def __init__(self, compiled: Any, facts: Facts, program: Program, modes_of: Around, casts: Casts) -> None:
         self.compiled, self.module, self.facts, self.program = compiled, compiled.module, facts, program
-        self.unchecked: Any = None  # the graph without its checks, when first needed
+        self.unchecked: GraphModule = compiled.without_checks()
         self.programs = {program.absent: program}  # by the values that get no gradient
         self.whole = program  # with a gradient for each value
         self.around, self.casts = modes_of, casts

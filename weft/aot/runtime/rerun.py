@@ -80,8 +80,6 @@ class Rerun:
 
     def __init__(self, plan: Any, program: Any, args: Args, drawn: Drawn | None = None) -> None:
         """`drawn`: the random numbers, where that is known already."""
-        if plan.unchecked is None:
-            plan.unchecked = unchecked(plan.module)
         facts, casts = plan.facts, plan.casts
         self.module, self.facts, self.wanted = plan.unchecked, facts, program.joint.wanted
         self.around, self.casts = plan.around, casts
