@@ -614,7 +614,7 @@ CALLED_WITH_ONE.update(
 )
 
 
-def _enum_call(machine: Machine, cls: type, args: Args, kwargs: Kwargs) -> Any:
+def _enum_call(machine: Machine, cls: Any, args: Args, kwargs: Kwargs) -> Any:
     if kwargs or len(args) != 1:
         raise Break("class-definition", seen=f"{cls.__name__}(...)")
     machine.c_arguments.check(args[0], EQUALITY)
