@@ -20,7 +20,11 @@ def test_every_public_function_has_a_docstring():
 
 def test_descriptions_are_of_ops():
     assert [name for name in DESCRIPTIONS if name not in REGISTRY] == []
-    assert [name for name in EXAMPLES if name not in DESCRIPTIONS] == []
+    assert [name for name in EXAMPLES if name not in REGISTRY] == []
+
+
+def test_no_op_is_described_twice():
+    assert [name for name in DESCRIPTIONS if REGISTRY[name].doc] == []
 
 
 def test_docstrings_show_parameters_text_and_example():

@@ -214,91 +214,36 @@ def _real(name: str, x: TensorLike, text: str = "{name} expects a real input ten
 
 
 # -- one dimension -------------------------------------------------------------------------------------------
-LINE = "input: Tensor, n: Any = None, dim: int = -1, norm: Any = None"
-
-
-def _line_samples(make: Maker) -> Iterator[Sample]:
-    yield Sample(make(2, 5))
-    yield Sample(make(4, 3), 6, 0, "ortho")
-    yield Sample(make(2, 5), 3, norm="forward")
-
-
-def _defined(signature: str, samples: Samples, **facts: Any) -> Callable[[Callable[..., Any]], Op]:
-    return composite(signature, namespace="fft", samples=samples, out=True, amp=None, **facts)
-
-
-def _complex_line(x: TensorLike, n: int | None, dim: int, norm: str | None, forward: bool) -> Any:
+def _complex_line(_name: str, x: TensorLike, n: int | None, dim: int, norm: str | None, forward: bool) -> Any:
     place = _line(x, dim)
     size = _points(type_of(x).shape[place] if n is None else n)
     scale = _factor(norm, size, forward)
     return c2c(_resized(_promoted(x, True), place, size), (place,), scale, forward)
 
 
-@_defined(LINE, _line_samples)
-def fft(input: TensorLike, n: int | None, dim: int, norm: str | None) -> Any:
-    """The discrete Fourier transform along a dimension.
-
-    >>> import weft
-    >>> weft.fft.fft(weft.tensor([1.0, 0.0, 0.0, 0.0])).real
-    tensor([1., 1., 1., 1.])
-    """
-    return _complex_line(input, n, dim, norm, True)
-
-
-@_defined(LINE, _line_samples)
-def ifft(input: TensorLike, n: int | None, dim: int, norm: str | None) -> Any:
-    """The inverse of `fft`."""
-    return _complex_line(input, n, dim, norm, False)
-
-
 def _half_line(name: str, x: TensorLike, n: int | None, dim: int, norm: str | None, forward: bool) -> Any:
     _real(name, x)
     place = _line(x, dim)
     size = _points(type_of(x).shape[place] if n is None else n)
-    return r2c(_resized(_promoted(x, False), place, size), (place,), _factor(norm, size, forward))
+    out = r2c(_resized(_promoted(x, False), place, size), (place,), _factor(norm, size, forward))
+    return out if forward else ops.conj(out)
 
 
-def _real_line(x: TensorLike, n: int | None, dim: int, norm: str | None, forward: bool) -> Any:
+def _real_line(_name: str, x: TensorLike, n: int | None, dim: int, norm: str | None, forward: bool) -> Any:
     place = _line(x, dim)
     size = _points(2 * (type_of(x).shape[place] - 1) if n is None else n)
     x = _resized(_promoted(x, True), place, size // 2 + 1)
     return c2r(ops.conj(x) if forward else x, (place,), _factor(norm, size, forward), size)
 
 
-@_defined(LINE, _line_samples)
-def rfft(input: Any, n: Any, dim: int, norm: Any) -> Any:
-    """Half the spectrum of a real signal: the other half is its conjugate mirror image."""
-    return _half_line("rfft", input, n, dim, norm, True)
-
-
-@_defined(LINE, _line_samples)
-def irfft(input: TensorLike, n: int | None, dim: int, norm: str | None) -> Any:
-    """The real signal of half a spectrum: the inverse of `rfft`."""
-    return _real_line(input, n, dim, norm, False)
-
-
-@_defined(LINE, _line_samples)
-def hfft(input: Any, n: Any, dim: int, norm: Any) -> Any:
-    """The real spectrum of a Hermitian signal, of which half is given."""
-    return _real_line(input, n, dim, norm, True)
-
-
-@_defined(LINE, _line_samples)
-def ihfft(input: TensorLike, n: int | None, dim: int, norm: str | None) -> Any:
-    """The inverse of `hfft`: half the signal."""
-    return ops.conj(_half_line("ihfft", input, n, dim, norm, False))
-
-
 # -- several dimensions --------------------------------------------------------------------------------------
-SEVERAL = "input: Tensor, s: Any = None, dim: Any = {}, norm: Any = None"
+RFFTN = "{name} expects a real-valued input tensor, but got {kind}"
+IHFFTN = "Only supports floating-point dtypes, but found: {kind}"
 
 
-def _plane_samples(make: Maker) -> Iterator[Sample]:
-    yield Sample(make(3, 4))
-    yield Sample(make(2, 3, 4), (4, 3), (0, 2), "ortho")
-
-
-def _complex_several(x: TensorLike, s: Sizes | None, dim: Dims, norm: str | None, forward: bool) -> Any:
+def _complex_several(
+    _name: str, x: TensorLike, s: Sizes | None, dim: Dims, norm: str | None, forward: bool
+) -> Any:
     x = _promoted(x, True)
     sizes, dims = _sizes(x, s, dim)
     for size, place in zip(sizes, dims, strict=True):
@@ -307,9 +252,9 @@ def _complex_several(x: TensorLike, s: Sizes | None, dim: Dims, norm: str | None
 
 
 def _half_several(
-    name: str, x: TensorLike, s: Sizes | None, dim: Dims, norm: str | None, forward: bool, text: str
+    name: str, x: TensorLike, s: Sizes | None, dim: Dims, norm: str | None, forward: bool
 ) -> Any:
-    _real(name, x, text)
+    _real(name, x, RFFTN if forward else IHFFTN)
     x = _promoted(x, False)
     sizes, dims = _sizes(x, s, dim)
     if not dims:
@@ -348,37 +293,57 @@ def _real_several(
     return c2r(ops.conj(x), dims[-1:], scale, sizes[-1])
 
 
-RFFTN = "{name} expects a real-valued input tensor, but got {kind}"
-IHFFTN = "Only supports floating-point dtypes, but found: {kind}"
+# -- transforms ----------------------------------------------------------------------------------------------
+def _line_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 5))
+    yield Sample(make(4, 3), 6, 0, "ortho")
+    yield Sample(make(2, 5), 3, norm="forward")
 
 
-def _several(suffix: str, default: str) -> None:
-    """Defines the six transforms of two (`fft2`) or of all (`fftn`) dimensions."""
-    signature = SEVERAL.format(default)
-
-    def define(name: str, doc: str, run: Callable[..., Any]) -> None:
-        def body(input: TensorLike, s: Sizes | None, dim: Dims, norm: str | None) -> Any:
-            return run(input, s, dim, norm)
-
-        body.__doc__ = doc
-        _defined(signature, _plane_samples, name=f"{name}{suffix}")(body)
-
-    define("fft", "The discrete Fourier transform over several dimensions.",
-           lambda x, s, dim, norm: _complex_several(x, s, dim, norm, True))  # fmt: skip
-    define("ifft", "The inverse of the transform over several dimensions.",
-           lambda x, s, dim, norm: _complex_several(x, s, dim, norm, False))  # fmt: skip
-    define("rfft", "Half the spectrum of a real signal over several dimensions.",
-           lambda x, s, dim, norm: _half_several("rfftn", x, s, dim, norm, True, RFFTN))  # fmt: skip
-    define("irfft", "The real signal of half a spectrum over several dimensions.",
-           lambda x, s, dim, norm: _real_several("irfftn", x, s, dim, norm, False))  # fmt: skip
-    define("hfft", "The real spectrum of half a Hermitian signal.",
-           lambda x, s, dim, norm: _real_several("hfftn", x, s, dim, norm, True))  # fmt: skip
-    define("ihfft", "Half the signal of a real spectrum over several dimensions.",
-           lambda x, s, dim, norm: _half_several("ihfftn", x, s, dim, norm, False, IHFFTN))  # fmt: skip
+def _plane_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(3, 4))
+    yield Sample(make(2, 3, 4), (4, 3), (0, 2), "ortho")
 
 
-_several("2", "(-2, -1)")
-_several("n", "None")
+def _defined(
+    name: str, said: str, run: Callable[..., Any], forward: bool, signature: str, samples: Samples, doc: str
+) -> None:
+    """The transform of this name; in errors it is called as said."""
+
+    def body(input: TensorLike, sizes: Any, dims: Any, norm: str | None) -> Any:
+        return run(said, input, sizes, dims, norm, forward)
+
+    composite(f"input: Tensor, {signature}, norm: Any = None", name, namespace="fft", samples=samples,
+              out=True, doc=doc)(body)  # fmt: skip
+
+
+FFT = """The discrete Fourier transform along a dimension.
+
+    >>> import weft
+    >>> weft.fft.fft(weft.tensor([1.0, 0.0, 0.0, 0.0])).real
+    tensor([1., 1., 1., 1.])
+    """
+for _name, _of_line, _of_several, _forward, _doc, _doc_of_several in (
+    ("fft", _complex_line, _complex_several, True, FFT,
+     "The discrete Fourier transform over several dimensions."),
+    ("ifft", _complex_line, _complex_several, False, "The inverse of `fft`.",
+     "The inverse of the transform over several dimensions."),
+    ("rfft", _half_line, _half_several, True,
+     "Half the spectrum of a real signal: the other half is its conjugate mirror image.",
+     "Half the spectrum of a real signal over several dimensions."),
+    ("irfft", _real_line, _real_several, False, "The real signal of half a spectrum: the inverse of `rfft`.",
+     "The real signal of half a spectrum over several dimensions."),
+    ("hfft", _real_line, _real_several, True,
+     "The real spectrum of a Hermitian signal, of which half is given.",
+     "The real spectrum of half a Hermitian signal."),
+    ("ihfft", _half_line, _half_several, False, "The inverse of `hfft`: half the signal.",
+     "Half the signal of a real spectrum over several dimensions."),
+):  # fmt: skip
+    _defined(_name, _name, _of_line, _forward, "n: Any = None, dim: int = -1", _line_samples, _doc)
+    for _suffix, _dims in (("2", "(-2, -1)"), ("n", "None")):
+        _signature = f"s: Any = None, dim: Any = {_dims}"
+        _defined(f"{_name}{_suffix}", f"{_name}n", _of_several, _forward, _signature, _plane_samples,
+                 _doc_of_several)  # fmt: skip
 
 
 # -- frequencies ---------------------------------------------------------------------------------------------
