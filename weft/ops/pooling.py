@@ -211,61 +211,28 @@ def _average(axes: int) -> None:
     """Defines `avg_pool1d`, `2d` or `3d`."""
     name = f"avg_pool{axes}d"
 
-    def kernel(
-        x: Array,
-        kernel_size: Spread,
-        stride: Spread | None,
-        padding: Spread,
-        ceil: bool,
-        count: bool,
-        divisor: int | None = None,
-    ) -> Array:
+    def read(kernel_size: Spread, stride: Spread | None, padding: Spread, *rest: Any) -> tuple[Any, ...]:
+        """The arguments as kernels take them: a size for each axis, and the divisor that lines lack."""
         taps, steps, pads, _ = window(name, axes, kernel_size, stride, padding)
-        if divisor is not None and divisor < 0:  # so that integers round towards zero
-            return -kernels.avg_pool(x, taps, steps, pads, ceil, count, -divisor)
-        return kernels.avg_pool(x, taps, steps, pads, ceil, count, divisor)
+        ceil, count, divisor = rest if axes > 1 else (*rest, None)
+        return taps, steps, pads, ceil, count, divisor
 
-    def rule(
-        x: TensorType,
-        kernel_size: Spread,
-        stride: Spread | None,
-        padding: Spread,
-        ceil: bool,
-        count: bool,
-        divisor: int | None = None,
-    ) -> TensorType:
-        geometry = window(name, axes, kernel_size, stride, padding)
+    def kernel(x: Array, *given: Any) -> Array:
+        *geometry, divisor = read(*given)
+        if divisor is not None and divisor < 0:  # so that integers round towards zero
+            return -kernels.avg_pool(x, *geometry, -divisor)
+        return kernels.avg_pool(x, *geometry, divisor)
+
+    def rule(x: TensorType, *given: Any) -> TensorType:
+        *geometry, ceil, _count, divisor = read(*given)
         if divisor == 0:
             raise RuntimeError("divisor must be not zero")
-        shape = pooled_shape(name, axes, x, geometry, ceil)
+        shape = pooled_shape(name, axes, x, (*geometry, (1,) * axes), ceil)
         floats_only("avg_pool2d" if axes == 1 else name, x.dtype, int64)
         return TensorType(shape, x.dtype, x.device)
 
-    def vjp(
-        g: TensorLike,
-        _out: object,
-        _x: TensorType,
-        kernel_size: Spread,
-        stride: Spread | None,
-        padding: Spread,
-        ceil: bool,
-        count: bool,
-        divisor: int | None = None,
-    ) -> Any:
-        taps, steps, pads, _ = window(name, axes, kernel_size, stride, padding)
-        return avg_pool_backward(g, _x.shape, taps, steps, pads, ceil, count, divisor)
-
-    def vjp_line(
-        g: TensorLike,
-        _out: TensorType,
-        _x: TensorType,
-        kernel_size: Spread,
-        stride: Spread | None,
-        padding: Spread,
-        ceil: bool,
-        count: bool,
-    ) -> Any:
-        return vjp(g, _out, _x, kernel_size, stride, padding, ceil, count)
+    def vjp(g: TensorLike, _out: object, _x: TensorType, *given: Any) -> Any:
+        return avg_pool_backward(g, _x.shape, *read(*given))
 
     def samples(make: Maker) -> Iterator[Sample]:
         space = (5, 6, 4)[:axes]
@@ -281,7 +248,7 @@ def _average(axes: int) -> None:
     AVERAGE[axes] = reduce(
         name, kernel, rule,
         f"input: Tensor, {GEOMETRY}" + (", divisor_override: Any = None" if axes > 1 else ""),
-        vjp=vjp_line if axes == 1 else vjp, batch=lead_batch(axes), samples=samples,
+        vjp=vjp, batch=lead_batch(axes), samples=samples,
         node=f"AvgPool{axes}DBackward0", amp="float32" if axes == 3 else None, **place,
         refuses="nothing", lowering="pools",
     )  # fmt: skip
@@ -432,36 +399,19 @@ def _maximum(axes: int) -> None:
     """Defines the maximum pool over so many axes that gives values and places."""
     name = f"max_pool{axes}d"
 
-    def kernel(
-        x: Array, kernel_size: Spread, stride: Spread | None, padding: Spread, dilation: Spread, ceil: bool
-    ) -> tuple[Array, Array]:
-        return kernels.max_pool(x, *window(name, axes, kernel_size, stride, padding, dilation), ceil)
+    def kernel(x: Array, *given: Any) -> tuple[Array, Array]:
+        *spread, ceil = given
+        return kernels.max_pool(x, *window(name, axes, *spread), ceil)
 
-    def rule(
-        x: TensorType,
-        kernel_size: Spread,
-        stride: Spread | None,
-        padding: Spread,
-        dilation: Spread,
-        ceil: bool,
-    ) -> tuple[TensorType, TensorType]:
-        geometry = window(name, axes, kernel_size, stride, padding, dilation)
-        shape = pooled_shape(f"{name}_with_indices", axes, x, geometry, ceil)
+    def rule(x: TensorType, *given: Any) -> tuple[TensorType, TensorType]:
+        *spread, ceil = given
+        shape = pooled_shape(f"{name}_with_indices", axes, x, window(name, axes, *spread), ceil)
         if x.dtype is bool_ or x.dtype.is_complex:
             raise unsupported(f"max_pool{max(axes, 2)}d", x.dtype)
         return TensorType(shape, x.dtype, x.device), TensorType(shape, int64, x.device)
 
-    def vjp(
-        g: Sequence[MaybeTensor],
-        out: Sequence[TensorLike],
-        _x: TensorType,
-        kernel_size: Spread,
-        stride: Spread | None,
-        padding: Spread,
-        dilation: Spread,
-        _ceil: bool,
-    ) -> Any:
-        taps, steps, _, gaps = window(name, axes, kernel_size, stride, padding, dilation)
+    def vjp(g: Sequence[MaybeTensor], out: Sequence[TensorLike], _x: TensorType, *given: Any) -> Any:
+        taps, steps, _, gaps = window(name, axes, *given[:4])
         return pool_scatter(
             g[0], out[1], tuple(_x.shape[len(_x.shape) - axes :]), disjoint(taps, steps, gaps)
         )
@@ -480,18 +430,11 @@ def _maximum(axes: int) -> None:
         refuses="nothing", lowering="pools",
     )  # fmt: skip
 
-    def body(
-        x: TensorLike,
-        kernel_size: Spread,
-        stride: Spread | None,
-        padding: Spread,
-        dilation: Spread,
-        ceil_mode: bool,
-        return_indices: bool,
-    ) -> Any:
+    def body(x: TensorLike, *given: Any) -> Any:
+        *geometry, return_indices = given
         if axes == 1 and not return_indices:
-            _check_line(type_of(x), kernel_size, stride, padding, dilation, ceil_mode)
-        values, places = MAXIMUM[axes](x, kernel_size, stride, padding, dilation, ceil_mode)
+            _check_line(type_of(x), *geometry)
+        values, places = MAXIMUM[axes](x, *geometry)
         return (values, places) if return_indices else values
 
     def user_samples(make: Maker) -> Iterator[Sample]:
@@ -507,27 +450,20 @@ def _maximum(axes: int) -> None:
     )(body)  # fmt: skip
 
 
-def _check_line(
-    x: TensorType,
-    kernel_size: Spread,
-    stride: Spread | None,
-    padding: Spread,
-    dilation: Spread,
-    ceil_mode: bool,
-) -> None:
+def _check_line(x: TensorType, *given: Any) -> None:
     """`max_pool1d` without indices has its own checks and texts."""
     if x.ndim not in (2, 3) or 0 in x.shape[x.ndim - 2 :]:
         raise RuntimeError(
             "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but "
             f"got:{list(x.shape)}"
         )
+    *geometry, ceil_mode = given
     words = {
-        "kernel_size": (kernel_size, "an int, list of ints or"), "stride": (stride, "None, an int, list of "
-        "ints, or"),
-        "padding": (padding, "an int, list of ints, or"), "dilation": (dilation, "an int, list of ints or"),
+        "kernel_size": "an int, list of ints or", "stride": "None, an int, list of ints, or",
+        "padding": "an int, list of ints, or", "dilation": "an int, list of ints or",
     }  # fmt: skip
     found: dict[str, int] = {}
-    for word, (value, kinds) in words.items():
+    for (word, kinds), value in zip(words.items(), geometry, strict=True):
         items = tuple(value) if isinstance(value, (tuple, list)) else () if value is None else (value,)
         if len(items) > 1 or (not items and word != "stride"):
             raise RuntimeError(
