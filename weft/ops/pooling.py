@@ -218,10 +218,10 @@ def _average(axes: int) -> None:
         return taps, steps, pads, ceil, count, divisor
 
     def kernel(x: Array, *given: Any) -> Array:
-        *geometry, divisor = read(*given)
+        taps, steps, pads, ceil, count, divisor = read(*given)
         if divisor is not None and divisor < 0:  # so that integers round towards zero
-            return -kernels.avg_pool(x, *geometry, -divisor)
-        return kernels.avg_pool(x, *geometry, divisor)
+            return -kernels.avg_pool(x, taps, steps, pads, ceil, count, -divisor)
+        return kernels.avg_pool(x, taps, steps, pads, ceil, count, divisor)
 
     def rule(x: TensorType, *given: Any) -> TensorType:
         *geometry, ceil, _count, divisor = read(*given)
