@@ -18,6 +18,7 @@ from weft.ops.batching import spread_to
 from weft.ops.families import composite, index
 from weft.ops.record import REGISTRY, Op, ops, type_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.scatter import check_source
 from weft.ops.slicing import element_strides, elements_shown
 from weft.ops.slicing import storage_offset as offset_in_storage
 from weft.ops.values import Sizes, Spread, TensorLike
@@ -73,12 +74,8 @@ for _name, _sample in SAMPLES.items():
 
 # -- what `as_strided` shows, written to ---------------------------------------------------------------------
 def _scatter_rule(x: TensorType, src: TensorType, size: Sizes, stride: Sizes, *_rest: object) -> TensorType:
-    wanted, given = tuple(size), tuple(src.shape)
-    if wanted != given:
-        raise RuntimeError(
-            "expected src to have a size equal to the slice of self. src size = "
-            f"{list(given)}, slice size = {list(wanted)}"
-        )
+    wanted = tuple(size)
+    check_source(wanted, src)
     if any(n > 1 and not step for n, step in zip(wanted, stride, strict=True)):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
@@ -103,33 +100,15 @@ def _shown(g: TensorLike, size: Sizes, stride: Sizes, storage_offset: int | None
     return ops.as_strided(ops.clone(g, memory_format=contiguous_format), size, stride, storage_offset)
 
 
-def _replaced_gradient(
-    g: TensorLike,
-    _out: object,
-    _x: TensorType,
-    _src: object,
-    size: Sizes,
-    stride: Sizes,
-    shift: int,
-    steps: Sizes,
-    offset: int | None,
-) -> Any:
+def _replaced_gradient(g: TensorLike, _out: object, _x: TensorType, _src: object, *given: Any) -> Any:
     """PyTorch's: that of what was replaced, as if it were still there, and 0 for all else."""
+    size, stride, *_, offset = given
     shown = _shown(g, size, stride, offset)
-    return _as_strided_scatter(ops.new_zeros(g, tuple(_x.shape)), shown, size, stride, shift, steps, offset)
+    return _as_strided_scatter(ops.new_zeros(g, tuple(_x.shape)), shown, *given)
 
 
-def _source_gradient(
-    g: TensorLike,
-    _out: object,
-    _x: object,
-    _src: object,
-    size: Sizes,
-    stride: Sizes,
-    _shift: int,
-    _steps: Sizes,
-    offset: int | None,
-) -> Any:
+def _source_gradient(g: TensorLike, _out: object, _x: object, _src: object, *given: Any) -> Any:
+    size, stride, *_, offset = given
     return _shown(g, size, stride, offset)
 
 

@@ -14,16 +14,16 @@ import numpy as np
 from weft.core.arrays import Array, namespace
 from weft.core.device import creation_device
 from weft.core.dims import wrap_dim
-from weft.core.dtypes import int32, int64
+from weft.core.dtypes import int64
 from weft.core.types import TensorType, layout
 from weft.ops.create import OPTIONS
 from weft.ops.facts import Placing
 from weft.ops.families import composite, create, index
-from weft.ops.indexing import check_bounds
+from weft.ops.indexing import OUT_OF_RANGE, check_bounds
 from weft.ops.options import check_layout, chosen
 from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample
-from weft.ops.scatter import reduce_at
+from weft.ops.scatter import check_rows, reduce_at
 from weft.ops.values import DeviceLike, DType, TensorLike
 
 
@@ -48,10 +48,7 @@ def _put_kernel(x: Array, places: Array, source: Array, accumulate: bool) -> Arr
     if not places.size:
         return x.copy()
     xp, size = namespace(x), x.size
-    check_bounds(
-        places, size, "out of range: tried to access index {bad} on a tensor of {size} elements.", IndexError,
-        -size,
-    )  # fmt: skip
+    check_bounds(places, size, OUT_OF_RANGE, IndexError, -size)
     places = xp.where(places < 0, places + size, places)
     if accumulate:
         return reduce_at(xp.add, x, places, source)
@@ -93,34 +90,6 @@ def _rows_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3, 4), -1, make.ints(2, high=4), make(3, 2), "mean")
 
 
-def _check_rows(x: TensorType, dim: int, places: TensorType, source: TensorType, reduce: str) -> None:
-    if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(
-            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
-        )
-    place = wrap_dim(dim, x.ndim)
-    if places.ndim > 1:
-        raise IndexError(
-            f"index_reduce_(): Index is supposed to be a vector, but got dim: {places.ndim} with type: "
-            f"{places.dtype.scalar_name} and size: {list(places.shape)}"
-        )
-    if places.dtype not in (int64, int32):
-        raise RuntimeError(
-            f"index_reduce_(): Expected dtype int32/int64 for index but got: {places.dtype.scalar_name}"
-        )
-    if source.dtype is not x.dtype:
-        raise RuntimeError(
-            f"index_reduce_(): self ({x.dtype.scalar_name}) and source ({source.dtype.scalar_name}) must "
-            "have the same scalar type"
-        )
-    have = source.shape[place] if place < source.ndim else 1
-    if places.numel() != have:
-        raise RuntimeError(
-            f"index_reduce_(): Number of indices ({places.numel()}) should be equal to source.size(dim): "
-            f"({have}), for dim: {dim}"
-        )
-
-
 @composite(
     "input: Tensor, dim: Dim, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True",
     inplace=True, out=True, samples=_rows_samples,
@@ -130,7 +99,11 @@ def index_reduce(
 ) -> Any:
     """Rows of `source` folded into the rows of `input` at these indices."""
     kind, rows = type_of(input), type_of(source)
-    _check_rows(kind, dim, type_of(index), rows, reduce)
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
+        )
+    check_rows("index_reduce_", kind, dim, type_of(index), rows)
     index = within_rows(index, kind.shape[wrap_dim(dim, kind.ndim)] if kind.ndim else 1)
     if not kind.ndim:
         index = ops.reshape(index, ())

@@ -38,22 +38,41 @@ from weft.ops.samples import Maker, Sample
 from weft.ops.shape import flat
 from weft.ops.slicing import unbind
 from weft.ops.values import MaybeOperand, Number, Operand, TensorLike
-from weft.ops.view import FULL, check_apart, expand, is_target, known_data, like, reshape, sum_to_size
+from weft.ops.view import (
+    FULL,
+    check_apart,
+    check_exact,
+    expand,
+    is_target,
+    known_data,
+    like,
+    reshape,
+    sum_to_size,
+)
 
 ndarray = np.ndarray
 INTEGERS = (dtypes.int32, dtypes.int64)
 
 
 # -- bounds --------------------------------------------------------------------------------------------------
+OUT_OF_BOUNDS = "index {bad} is out of bounds for dimension {dim} with size {size}"
+OUT_OF_RANGE = "out of range: tried to access index {bad} on a tensor of {size} elements."
+
+
 def check_bounds(
-    positions: Array, size: int, text: str, error: type[Exception] = RuntimeError, low: int = 0
+    positions: Array,
+    size: int,
+    text: str,
+    error: type[Exception] = RuntimeError,
+    low: int = 0,
+    dim: int = 0,
 ) -> None:
     """Raises for positions outside [low, size). The text may name {bad} and {size}."""
     if not positions.size:
         return
     least, most = positions.min(), positions.max()
     if least < low or most >= size:
-        raise error(text.format(bad=int(_first_bad(positions, low, size)), size=size))
+        raise error(text.format(bad=int(_first_bad(positions, low, size)), size=size, dim=dim))
 
 
 def _first_bad(positions: Array, low: int, size: int) -> Any:
@@ -63,11 +82,7 @@ def _first_bad(positions: Array, low: int, size: int) -> Any:
 
 def exact_and_apart(_op: Op, target: Any, value: Any, tensors: Any) -> None:
     """What `out=` may be for ops that read by data: the result's dtype, in memory of its own."""
-    if target.dtype is not value.dtype:
-        raise RuntimeError(
-            f"Expected out tensor to have dtype {value.dtype.cpp_name}, but got {target.dtype.cpp_name} "
-            "instead"
-        )
+    check_exact(target, value)
     check_apart(target, tensors)
 
 
@@ -114,9 +129,7 @@ def _gather(x: Array, dim: int, positions: Array, sparse_grad: bool) -> Array:
     source = x.reshape(1) if not x.ndim else x
     places = positions.reshape(1) if not positions.ndim else positions
     dim = wrap_dim(dim, source.ndim)
-    check_bounds(
-        places, source.shape[dim], f"index {{bad}} is out of bounds for dimension {dim} with size {{size}}"
-    )
+    check_bounds(places, source.shape[dim], OUT_OF_BOUNDS, dim=dim)
     source = source[tuple(FULL if i == dim else slice(n) for i, n in enumerate(places.shape))]
     return xp.take_along_axis(source, row_major(places), dim).reshape(positions.shape)
 
@@ -221,13 +234,7 @@ def _take_rule(x: TensorType, positions: TensorType) -> TensorType:
 
 
 def _take(x: Array, positions: Array) -> Array:
-    check_bounds(
-        positions,
-        x.size,
-        "out of range: tried to access index {bad} on a tensor of {size} elements.",
-        IndexError,
-        -x.size,
-    )
+    check_bounds(positions, x.size, OUT_OF_RANGE, IndexError, -x.size)
     return x.reshape(-1)[positions.reshape(-1)].reshape(positions.shape)
 
 
@@ -279,13 +286,7 @@ def check_indices(shape: tuple[int, ...], indices: Any, dims: tuple[int, ...]) -
         size = shape[dim]
         if not size and positions.size:
             raise IndexError(NO_ITEMS)
-        check_bounds(
-            positions,
-            size,
-            f"index {{bad}} is out of bounds for dimension {dim} with size {{size}}",
-            IndexError,
-            -size,
-        )
+        check_bounds(positions, size, OUT_OF_BOUNDS, IndexError, -size, dim)
 
 
 def _index(x: Array, indices: Sequence[Array], dims: tuple[int, ...]) -> Array:
@@ -555,17 +556,22 @@ def where(condition: TensorLike, input: MaybeOperand, other: MaybeOperand) -> An
 
 
 # -- masked_fill ---------------------------------------------------------------------------------------------
+def check_filler(name: str, value: TensorType) -> None:
+    """Refuses tensors with dimensions as a value to fill with."""
+    if value.shape:
+        raise RuntimeError(
+            f"{name} only supports a 0-dimensional value tensor, but got tensor with {value.ndim} "
+            "dimension(s)."
+        )
+
+
 def _masked_fill_rule(x: TensorType, mask: TensorType, value: TensorType | Number) -> TensorType:
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(
             f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.cpp_name}"
         )
     if isinstance(value, TensorType):
-        if value.shape:
-            raise RuntimeError(
-                f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} "
-                "dimension(s)."
-            )
+        check_filler("masked_fill_", value)
     else:
         fits(value, x.dtype)
     return like(x, broadcast_shapes(mask.shape, x.shape))

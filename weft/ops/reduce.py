@@ -27,6 +27,7 @@ from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 from weft.ops.values import Dims, DType, MaybeOperand, MaybeTensor, TensorLike
+from weft.ops.view import check_exact
 
 SEQUENTIAL: Final = 4096  # so many float32 terms may be added one after the other
 BLOCK: Final = 256
@@ -587,11 +588,8 @@ _values: Op = values_op("_values", "GatherBackward0", lowering=None)
 def _check_extremes(op: Op, target: Any, value: Any, tensors: Any) -> None:
     """Along a dimension `out=` must have the very dtype; else it may be cast to."""
     along = len(tensors) == 1 and (value.ndim or tensors[0].ndim < 2)
-    if along and target.dtype is not value.dtype:
-        raise RuntimeError(
-            f"Expected out tensor to have dtype {value.dtype.cpp_name}, but got {target.dtype.cpp_name} "
-            "instead"
-        )
+    if along:
+        check_exact(target, value)
 
 
 def value_overloads(name: str, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:

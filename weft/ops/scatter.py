@@ -7,7 +7,7 @@ the index looked like.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -24,7 +24,9 @@ from weft.ops.families import index as index_family
 from weft.ops.index_batching import batch_along, batch_index_embed, batch_index_put, batch_rows
 from weft.ops.indexing import (
     INTEGERS,
+    OUT_OF_BOUNDS,
     check_bounds,
+    check_filler,
     check_fit,
     check_indices,
     exact_or_first,
@@ -43,7 +45,7 @@ from weft.ops.node_names import by_number
 from weft.ops.options import fits
 from weft.ops.record import Op, broadcast_shapes, cast_operand, joint, ops, type_of
 from weft.ops.replay import view_scatter
-from weft.ops.samples import Maker, Sample
+from weft.ops.samples import Maker, Sample, Samples
 from weft.ops.shape import cat
 from weft.ops.slicing import basic_slice, diagonal, select, slice_
 from weft.ops.values import Number, TensorLike
@@ -141,7 +143,7 @@ def _flat_places(x: Array, dim: int, places: Array) -> Array:
     shape = x.shape or (1,)
     places = places if places.ndim else places.reshape(1)
     dim = wrap_dim(dim, len(shape))
-    check_bounds(places, shape[dim], f"index {{bad}} is out of bounds for dimension {dim} with size {{size}}")
+    check_bounds(places, shape[dim], OUT_OF_BOUNDS, dim=dim)
     return places_along(shape, dim, places)
 
 
@@ -376,33 +378,41 @@ scatter_reduce: Op = index_family(
 
 
 # -- index_add, index_copy, index_fill -----------------------------------------------------------------------
-def _index_add_rule(
-    x: TensorType, dim: int, places: TensorType, source: TensorType, alpha: Number
-) -> TensorType:
+def check_rows(
+    name: str, x: TensorType, dim: int, places: TensorType, source: TensorType, scalars: bool = True
+) -> int:
+    """The dimension along which the source's slices go where a vector says; what does not fit is refused."""
     place = wrap_dim(dim, x.ndim)
     if places.ndim > 1:
         raise IndexError(
-            f"index_add_(): Index is supposed to be a vector, but got dim: {places.ndim} with type: "
-            f"{places.dtype.scalar_name} "
-            f"and size: {list(places.shape)}"
+            f"{name}(): Index is supposed to be a vector, but got dim: {places.ndim} with type: "
+            f"{places.dtype.scalar_name} and size: {list(places.shape)}"
         )
     if places.dtype not in INTEGERS:
         raise RuntimeError(
-            f"index_add_(): Expected dtype int32/int64 for index but got: {places.dtype.scalar_name}"
+            f"{name}(): Expected dtype int32/int64 for index but got: {places.dtype.scalar_name}"
         )
     if source.dtype is not x.dtype:
         raise RuntimeError(
-            f"index_add_(): self ({x.dtype.scalar_name}) and source ({source.dtype.scalar_name}) must have "
-            "the same scalar type"
+            f"{name}(): self ({x.dtype.scalar_name}) and source ({source.dtype.scalar_name}) must have "
+            "the same "
+            "scalar type"
         )
     have = source.shape[place] if place < source.ndim else 1
-    if places.numel() != have and not source.shape:
+    if places.numel() != have and not source.shape and not scalars:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     if places.numel() != have:
         raise RuntimeError(
-            f"index_add_(): Number of indices ({places.numel()}) should be equal to source.size(dim): "
+            f"{name}(): Number of indices ({places.numel()}) should be equal to source.size(dim): "
             f"({have}), for dim: {dim}"
         )
+    return place
+
+
+def _index_add_rule(
+    x: TensorType, dim: int, places: TensorType, source: TensorType, alpha: Number
+) -> TensorType:
+    place = check_rows("index_add_", x, dim, places, source, scalars=False)
     if x.ndim and source.ndim:
         if x.shape[:place] + x.shape[place + 1 :] != source.shape[:place] + source.shape[place + 1 :]:
             raise RuntimeError(
@@ -420,11 +430,7 @@ def _rows(x: Array, dim: int, places: Array) -> Array:
 
 def _index_add(x: Array, dim: int, places: Array, source: Array, alpha: Number) -> Array:
     size = (x.shape or (1,))[dim]
-    check_bounds(
-        places,
-        size,
-        f"index {{bad}} is out of bounds for dimension {wrap_dim(dim, x.ndim)} with size {{size}}",
-    )
+    check_bounds(places, size, OUT_OF_BOUNDS, dim=wrap_dim(dim, x.ndim))
     if alpha != 1:
         source = source * cast_operand(alpha, source.dtype)[()]
     return reduce_at(namespace(x).add, x, _rows(x, dim, places), source) if places.size else x.copy()
@@ -499,9 +505,8 @@ def _index_copy_rule(x: TensorType, dim: int, places: TensorType, source: Tensor
 
 
 def _index_copy(x: Array, dim: int, places: Array, source: Array) -> Array:
-    size, place = (x.shape or (1,))[dim], wrap_dim(dim, x.ndim)
-    text = f"index_copy_(): index {{bad}} is out of bounds for dimension {place} with size {{size}}"
-    check_bounds(places, size, text, IndexError)
+    text = f"index_copy_(): {OUT_OF_BOUNDS}"
+    check_bounds(places, (x.shape or (1,))[dim], text, IndexError, dim=wrap_dim(dim, x.ndim))
     result = x.copy(order="C")
     if places.size:
         result.reshape(-1)[_rows(x, dim, places).reshape(-1)] = source.reshape(-1)
@@ -528,11 +533,7 @@ index_copy: Op = index_family(
 def _index_fill_rule(x: TensorType, dim: int, places: TensorType, value: TensorType | Number) -> TensorType:
     wrap_dim(dim, x.ndim)
     if isinstance(value, TensorType):
-        if value.shape:
-            raise RuntimeError(
-                f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} "
-                "dimension(s)."
-            )
+        check_filler("index_fill_", value)
     kind = value.dtype if isinstance(value, TensorType) else dtypes.scalar_dtype(value)
     if kind.is_complex and not x.dtype.is_complex:
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
@@ -547,8 +548,7 @@ def _index_fill_rule(x: TensorType, dim: int, places: TensorType, value: TensorT
 
 def _index_fill(x: Array, dim: int, places: Array, value: Array | Number) -> Array:
     size = (x.shape or (1,))[dim]
-    text = f"index {{bad}} is out of bounds for dimension {wrap_dim(dim, x.ndim)} with size {{size}}"
-    check_bounds(places, size, text, IndexError, -size)
+    check_bounds(places, size, OUT_OF_BOUNDS, IndexError, -size, wrap_dim(dim, x.ndim))
     result = x.copy(order="C")
     if places.size:
         line = namespace(x).where(places < 0, places + size, places)
@@ -745,44 +745,46 @@ _take_backward: Op = index_family(
 
 
 # -- writes into views ---------------------------------------------------------------------------------------
-def _check_source(view_type: TensorType, src: TensorLike) -> None:
-    kind = type_of(src)
-    if kind.shape != view_type.shape:
+def check_source(wanted: tuple[int, ...], src: TensorType) -> None:
+    """Refuses a source that has not the shape of what it replaces."""
+    if tuple(src.shape) != wanted:
         raise RuntimeError(
-            f"expected src to have a size equal to the slice of self. src size = {list(kind.shape)}, slice "
+            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice "
             "size = "
-            f"{list(view_type.shape)}"
+            f"{list(wanted)}"
         )
 
 
-@composite(
-    "input: Tensor, src: Tensor, dim: Dim, index: int",
-    samples=lambda make: iter([Sample(make(3, 4), make(4), 0, 1)]),
+def _replacing(
+    view: Op, signature: str, samples: Samples, doc: str, out: Callable[..., None] | bool = False
+) -> Op:
+    """A copy in which what a view shows is replaced."""
+
+    def body(input: TensorLike, src: TensorLike, *where: Any) -> Any:
+        check_source(view(type_of(input), *where).shape, type_of(src))
+        return view_scatter(input, src, ((view, where, None),))
+
+    return composite(
+        f"input: Tensor, src: Tensor, {signature}", f"{view.name}_scatter", samples=samples, out=out, doc=doc
+    )(body)
+
+
+_replacing(
+    select,
+    "dim: Dim, index: int",
+    lambda make: iter([Sample(make(3, 4), make(4), 0, 1)]),
+    "A copy with one slice replaced.",
 )
-def select_scatter(input: TensorLike, src: TensorLike, dim: int, index: int) -> Any:
-    """A copy with one slice replaced."""
-    _check_source(select(type_of(input), dim, index), src)
-    return view_scatter(input, src, ((select, (dim, index), None),))
-
-
-@composite(
-    "input: Tensor, src: Tensor, dim: Dim = 0, start: Any = None, end: Any = None, step: int = 1",
-    out=exact_or_first,
-    samples=lambda make: iter([Sample(make(3, 4), make(3, 2), 1, 0, 4, 2)]),
+_replacing(
+    slice_,
+    "dim: Dim = 0, start: Any = None, end: Any = None, step: int = 1",
+    lambda make: iter([Sample(make(3, 4), make(3, 2), 1, 0, 4, 2)]),
+    "A copy with a range of slices replaced.",
+    exact_or_first,
 )
-def slice_scatter(
-    input: TensorLike, src: TensorLike, dim: int, start: int | None, end: int | None, step: int
-) -> Any:
-    """A copy with a range of slices replaced."""
-    _check_source(slice_(type_of(input), dim, start, end, step), src)
-    return view_scatter(input, src, ((slice_, (dim, start, end, step), None),))
-
-
-@composite(
-    "input: Tensor, src: Tensor, offset: int = 0, dim1: Dim = 0, dim2: Dim = 1",
-    samples=lambda make: iter([Sample(make(3, 4), make(3)), Sample(make(3, 4), make(2), -1)]),
+_replacing(
+    diagonal,
+    "offset: int = 0, dim1: Dim = 0, dim2: Dim = 1",
+    lambda make: iter([Sample(make(3, 4), make(3)), Sample(make(3, 4), make(2), -1)]),
+    "A copy with a diagonal replaced.",
 )
-def diagonal_scatter(input: TensorLike, src: TensorLike, offset: int, dim1: int, dim2: int) -> Any:
-    """A copy with a diagonal replaced."""
-    _check_source(diagonal(type_of(input), offset, dim1, dim2), src)
-    return view_scatter(input, src, ((diagonal, (offset, dim1, dim2), None),))

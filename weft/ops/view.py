@@ -110,6 +110,15 @@ def along(dim: int, item: Any) -> tuple[Any, ...]:
     return (*(FULL,) * dim, item, ...)
 
 
+def check_exact(target: Any, value: Any) -> None:
+    """Refuses an `out=` that has not the very dtype of the result."""
+    if target.dtype is not value.dtype:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {value.dtype.cpp_name}, but got {target.dtype.cpp_name} "
+            "instead"
+        )
+
+
 def check_apart(target: Any, tensors: Any) -> None:
     """Raises unless an `out=` tensor has memory of its own."""
     written = target.array
