@@ -25,7 +25,7 @@ from weft.ops.contract import adjoint, multiply, reduced, transposed
 from weft.ops.families import composite, contract
 from weft.ops.record import Op, broadcast_shapes, common_device, ops, type_of, unsupported
 from weft.ops.return_types import result
-from weft.ops.samples import Maker, Sample
+from weft.ops.samples import Maker, Sample, Samples
 from weft.ops.values import TensorLike
 
 blas = lazy("scipy.linalg.blas")
@@ -37,25 +37,29 @@ MATRIX = "A: Tensor"
 
 
 # -- what the rules of this family check ---------------------------------------------------------------------
-def check_matrix(x: TensorType, name: str, argument: str = "A") -> None:
+PLACE = "linalg."  # where most ops are, in errors
+
+
+def check_matrix(x: TensorType, name: str, argument: str = "A", place: str = PLACE) -> None:
     if x.ndim < 2:
-        raise RuntimeError(f"linalg.{name}: The input tensor {argument} must have at least 2 dimensions.")
+        raise RuntimeError(f"{place}{name}: The input tensor {argument} must have at least 2 dimensions.")
 
 
-def check_square(x: TensorType, name: str) -> None:
-    check_matrix(x, name)
+def check_square(x: TensorType, name: str, place: str = PLACE) -> None:
+    if x.ndim < 2:
+        check_matrix(x, name, place=place)
     if x.shape[-1] != x.shape[-2]:
         raise RuntimeError(
-            f"linalg.{name}: A must be batches of square matrices, but they are {x.shape[-2]} by "
+            f"{place}{name}: A must be batches of square matrices, but they are {x.shape[-2]} by "
             f"{x.shape[-1]} matrices"
         )
 
 
-def check_floating(x: TensorType, name: str, kernel: str = "") -> None:
+def check_floating(x: TensorType, name: str, kernel: str = "", place: str = PLACE) -> None:
     """LAPACK's four dtypes; `kernel` is the name PyTorch gives where half types have no kernel."""
     if x.dtype.category < dtypes.FLOAT:
         raise RuntimeError(
-            f"linalg.{name}: Expected a floating point or complex tensor as input. Got {x.dtype.scalar_name}"
+            f"{place}{name}: Expected a floating point or complex tensor as input. Got {x.dtype.scalar_name}"
         )
     if x.dtype in dtypes.HALVES:
         if kernel:
@@ -69,13 +73,37 @@ def check_lapack(x: TensorType, kernel: str) -> None:
         raise unsupported(kernel, x.dtype)
 
 
+def check_system(x: TensorType, name: str, kernel: str = "") -> None:
+    check_square(x, name)
+    check_floating(x, name, kernel)
+
+
+def check_same_dtype(name: str, a: TensorType, b: TensorType) -> None:
+    if a.dtype is not b.dtype:
+        raise RuntimeError(
+            f"linalg.{name}: Expected A and B to have the same dtype, but found A of type "
+            f"{a.dtype.scalar_name} and B of type {b.dtype.scalar_name} instead"
+        )
+
+
 def square_rule(name: str, kernel: str = "") -> Any:
     def rule(x: TensorType) -> TensorType:
-        check_square(x, name)
-        check_floating(x, name, kernel)
+        check_system(x, name, kernel)
         return x
 
     return rule
+
+
+NOT_INVERTIBLE = (
+    "The diagonal element {info} is zero, the inversion could not be completed because the input matrix is "
+    "singular."
+)
+NOT_SOLVABLE = "The solver failed because the input matrix is singular."
+NOT_POSITIVE = (
+    "The factorization could not be completed because the input is not positive-definite (the leading "
+    "minor of "
+    "order {info} is not positive-definite)."
+)
 
 
 def fail(name: str, x: Array, failures: list[tuple[int, int]], text: str) -> LinAlgError:
@@ -110,6 +138,12 @@ def batch_leading(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ..
     return call(op, (to_front(args[0], dims[0]), *args[1:])), 0
 
 
+def batch_several(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
+    """As `batch_leading`, for several results."""
+    out = call(op, (to_front(args[0], dims[0]), *args[1:]))
+    return out, (0,) * len(out)
+
+
 def level(x: TensorLike, dim: int | None, rank: int) -> Any:
     """The batch in front (of size 1 where there is none) of an example of this rank."""
     value = ops.unsqueeze(x, 0) if dim is None else to_front(x, dim)
@@ -140,6 +174,11 @@ def regular(make: Maker, *shape: int) -> Any:
     return matrix
 
 
+def matrices(*shapes: tuple[int, ...], rest: tuple[Any, ...] = ()) -> Samples:
+    """Matrices of full rank in these shapes."""
+    return lambda make: iter([Sample(regular(make, *shape), *rest) for shape in shapes])
+
+
 def square_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(regular(make, 3, 3))
     yield Sample(regular(make, 2, 2, 2))
@@ -155,11 +194,7 @@ def _inv(x: Array) -> Array:
     try:
         return xp.linalg.inv(x)
     except np.linalg.LinAlgError:
-        text = (
-            "The diagonal element {info} is zero, the inversion could not be completed because the input "
-            "matrix is singular."
-        )
-        raise fail("linalg.inv", x, failures(x, "getrf"), text) from None
+        raise fail("linalg.inv", x, failures(x, "getrf"), NOT_INVERTIBLE) from None
 
 
 def _inv_or_infinite(x: Array) -> Array:
@@ -289,8 +324,7 @@ cofactor = contract(
 
 
 def _det_type(x: TensorType) -> TensorType:
-    check_square(x, "det")
-    check_floating(x, "det", "lu_cpu")
+    check_system(x, "det", "lu_cpu")
     return TensorType(x.shape[:-2], x.dtype, x.device)
 
 
@@ -303,8 +337,7 @@ det = contract(
 
 
 def _slogdet_type(x: TensorType) -> tuple[TensorType, TensorType]:
-    check_square(x, "slogdet")
-    check_floating(x, "slogdet")
+    check_system(x, "slogdet")
     return TensorType(x.shape[:-2], x.dtype, x.device), TensorType(x.shape[:-2], x.dtype.to_real(), x.device)
 
 
@@ -334,14 +367,8 @@ def is_vector(a: TensorType, b: TensorType) -> bool:
 
 
 def _solve_type(a: TensorType, b: TensorType, left: bool) -> TensorType:
-    check_square(a, "solve")
-    check_floating(a, "solve", "lu_cpu")
-    if a.dtype is not b.dtype:
-        raise RuntimeError(
-            "linalg.solve: Expected A and B to have the same dtype, but found A of type "
-            f"{a.dtype.scalar_name} and B of type "
-            f"{b.dtype.scalar_name} instead"
-        )
+    check_system(a, "solve", "lu_cpu")
+    check_same_dtype("solve", a, b)
     vector = is_vector(a, b)
     return _system_type(
         "solve", a, TensorType((*b.shape, 1), b.dtype, b.device) if vector else b, left, vector
@@ -374,8 +401,7 @@ def _solve(a: Array, b: Array, left: bool) -> Array:
         try:
             out = xp.linalg.solve(matrix, right)
         except np.linalg.LinAlgError:
-            text = "The solver failed because the input matrix is singular."
-            raise fail(named("weft.linalg.solve"), a, failures(a, "getrf"), text) from None
+            raise fail(named("weft.linalg.solve"), a, failures(a, "getrf"), NOT_SOLVABLE) from None
     out = out if left else xp.swapaxes(out, -1, -2)
     return out[..., 0] if vector else out
 
@@ -429,12 +455,7 @@ def _triangular_type(
     check_square(a, "solve_triangular")
     result = _system_type("solve_triangular", a, b, left, False)
     check_lapack(a, "triangular_solve_cpu")
-    if a.dtype is not b.dtype:
-        raise RuntimeError(
-            "linalg.solve_triangular: Expected A and B to have the same dtype, but found A of type "
-            f"{a.dtype.scalar_name} and "
-            f"B of type {b.dtype.scalar_name} instead"
-        )
+    check_same_dtype("solve_triangular", a, b)
     return result
 
 
@@ -724,10 +745,17 @@ def diagonal(A: TensorLike, offset: int, dim1: int, dim2: int) -> Any:
 
 
 # -- the same under their older names ------------------------------------------------------------------------
-@composite("input: Tensor", name="det", samples=square_samples)
-def _det(input: TensorLike) -> Any:
-    """The determinant of square matrices."""
-    return det(input)
+def _plain(
+    op: Op, doc: str, samples: Samples = square_samples, signature: str = "input: Tensor", **facts: Any
+) -> Op:
+    """The op outside `linalg`."""
+    facts = {"out": "exact", "doc": doc} | facts
+    return composite(signature, op.name, samples=samples, **facts)(lambda *args: op(*args))
+
+
+_plain(det, "The determinant of square matrices.", out=False)
+_plain(matrix_exp, "The exponential of square matrices.", out=False)
+_plain(matrix_power, "The n-th power of square matrices.", _power_samples, "input: Tensor, n: int")
 
 
 @composite("input: Tensor", name="inverse", out="exact", samples=square_samples)
@@ -740,18 +768,6 @@ def inverse(input: TensorLike) -> Any:
 def _slogdet(input: TensorLike) -> Any:
     """Sign and logarithm of the absolute value of the determinant."""
     return OLD_SLOGDET(*slogdet(input))
-
-
-@composite("input: Tensor, n: int", name="matrix_power", out="exact", samples=_power_samples)
-def _matrix_power(input: TensorLike, n: int) -> Any:
-    """The n-th power of square matrices."""
-    return matrix_power(input, n)
-
-
-@composite("input: Tensor", name="matrix_exp", samples=square_samples)
-def _exp(input: TensorLike) -> Any:
-    """The exponential of square matrices."""
-    return matrix_exp(input)
 
 
 @composite(

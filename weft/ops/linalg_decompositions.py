@@ -19,21 +19,24 @@ from weft.core.types import TensorType
 from weft.ops.batching import logical_result, logical_type
 from weft.ops.contract import adjoint, multiply, reduced
 from weft.ops.families import composite, contract
-from weft.ops.linalg import (
+from weft.ops.linalg import (  # fmt: skip
+    NOT_POSITIVE,
     batch_leading,
     call,
     check_floating,
     check_lapack,
     check_matrix,
     check_square,
+    check_system,
     fail,
     failures,
     identity_like,
     is_vector,
     level,
+    matrices,
     regular,
     solve_triangular,
-)  # fmt: skip
+)
 from weft.ops.record import Op, broadcast_shapes, joint, ops, type_of
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
@@ -59,26 +62,20 @@ def _row(x: TensorLike) -> Any:
 
 # -- Cholesky ------------------------------------------------------------------------------------------------
 def _cholesky_type(x: TensorType, _upper: bool) -> TensorType:
-    check_square(x, "cholesky")
-    check_floating(x, "cholesky", "cholesky_cpu")
+    check_system(x, "cholesky", "cholesky_cpu")
     return x
 
 
 def _cholesky(x: Array, upper: bool) -> Array:
     xp = namespace(x)
-    text = (
-        "The factorization could not be completed because the input is not positive-definite (the leading "
-        "minor of order "
-        "{info} is not positive-definite)."
-    )
     try:
         out = xp.linalg.cholesky(x, upper=upper)
     except np.linalg.LinAlgError:
-        raise fail("linalg.cholesky", x, failures(x, "potrf", lower=not upper), text) from None
+        raise fail("linalg.cholesky", x, failures(x, "potrf", lower=not upper), NOT_POSITIVE) from None
     bad = xp.isnan(xp.diagonal(out, 0, -2, -1).real)
     if bad.any():
         position, order = xp.argwhere(bad.reshape(-1, bad.shape[-1]))[0]
-        raise fail("linalg.cholesky", x, [(int(position), int(order) + 1)], text)
+        raise fail("linalg.cholesky", x, [(int(position), int(order) + 1)], NOT_POSITIVE)
     return out
 
 
@@ -259,9 +256,7 @@ def _tall_qr(along_q: MaybeTensor, along_r: MaybeTensor, q: TensorLike, r: Tenso
     return solve_triangular(adjoint(r), total, upper=False, left=False)
 
 
-def _matrix_samples(make: Maker) -> Iterator[Sample]:
-    for shape in ((3, 3), (4, 2), (2, 3), (2, 3, 2), (0, 2), (2, 0)):
-        yield Sample(regular(make, *shape))
+_matrix_samples = matrices((3, 3), (4, 2), (2, 3), (2, 3, 2), (0, 2), (2, 0))
 
 
 def _qr_samples(make: Maker) -> Iterator[Sample]:

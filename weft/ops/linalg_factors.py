@@ -18,17 +18,20 @@ from weft.core.arrays import Array, HostArray, namespace
 from weft.core.devices import on_host
 from weft.core.dtypes import dtype
 from weft.core.types import TensorType
-from weft.ops.batching import to_front
 from weft.ops.contract import adjoint, multiply
 from weft.ops.families import HIDDEN, composite, contract
 from weft.ops.linalg import (
+    NOT_INVERTIBLE,
+    NOT_POSITIVE,
+    NOT_SOLVABLE,
     batch_leading,
-    check_floating,
+    batch_several,
     check_lapack,
-    check_square,
+    check_system,
     fail,
     failures,
     lapack,
+    matrices,
     regular,
     solve_triangular,
     square_samples,
@@ -47,12 +50,6 @@ def _routine(x: Array, name: str) -> Any:
     return getattr(lapack, LETTERS[x.dtype.char] + name)
 
 
-def _several(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
-    """For ops of one batch of matrices with several results."""
-    out = op(to_front(args[0], dims[0]), *args[1:])
-    return out, (0,) * len(out)
-
-
 # -- LU ------------------------------------------------------------------------------------------------------
 def _lu_rule(x: TensorType, pivot: bool, check: str) -> tuple[TensorType, TensorType, TensorType]:
     if x.ndim < 2:
@@ -66,6 +63,23 @@ def _lu_rule(x: TensorType, pivot: bool, check: str) -> tuple[TensorType, Tensor
     return x, TensorType(count, INT, x.device), TensorType(x.shape[:-2], INT, x.device)
 
 
+LU_FAILURE = (
+    "U[{order},{order}] is zero and using it on lu_solve would result in a division by zero. If you "
+    "still want to "
+    "perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+)
+
+
+def _refuse(name: str, infos: HostArray, text: str) -> None:
+    """Raises for the first matrix that a routine could not factor."""
+    if infos.any():
+        position = int(np.flatnonzero(infos)[0])
+        batch = f"(Batch element {position}): " if infos.ndim else ""
+        raise RuntimeError(
+            f"torch.linalg.{name}: {batch}{text.format(order=int(infos.reshape(-1)[position]))}"
+        )
+
+
 @on_host
 def _lu_kernel(x: HostArray, pivot: bool, check: str) -> tuple[HostArray, HostArray, HostArray]:
     lead, (rows, columns) = x.shape[:-2], x.shape[-2:]
@@ -77,15 +91,8 @@ def _lu_kernel(x: HostArray, pivot: bool, check: str) -> tuple[HostArray, HostAr
         for place in np.ndindex(lead):
             out[place], found, infos[place] = getrf(x[place])
             pivots[place] = found + 1
-    if check and infos.any():
-        position = int(np.flatnonzero(infos)[0])
-        order = int(infos.reshape(-1)[position])
-        batch = f"(Batch element {position}): " if lead else ""
-        raise RuntimeError(
-            f"torch.linalg.{check}: {batch}U[{order},{order}] is zero and using it on lu_solve would result "
-            "in a division by zero. If you still want to perform the factorization, consider calling "
-            "linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
-        )
+    if check:
+        _refuse(check, infos, LU_FAILURE)
     return out, pivots, infos
 
 
@@ -119,14 +126,10 @@ def _lu_gradient(g: tuple[Any, ...], out: tuple[Any, ...], _x: TensorType) -> An
     return multiply(permutation(pivots, rows, type_of(packed).dtype), total)
 
 
-def _lu_samples(make: Maker) -> Iterator[Sample]:
-    for shape in ((3, 3), (4, 2), (2, 3), (2, 2, 2), (0, 2)):
-        yield Sample(regular(make, *shape), True, "")
-
-
+_lu_samples = matrices((3, 3), (4, 2), (2, 3), (2, 2, 2), (0, 2), rest=(True, ""))
 lu_packed: Op = contract(
     "_lu_factor", _lu_kernel, _lu_rule, "A: Tensor, pivot: bool, check: str", vjp=_lu_gradient,
-    conjugates=True, batch=_several, samples=_lu_samples, outputs_read=(0, 1),
+    conjugates=True, batch=batch_several, samples=_lu_samples, outputs_read=(0, 1),
     node="LinalgLuFactorExBackward0", **HIDDEN,
 )  # fmt: skip
 
@@ -171,9 +174,7 @@ LU_FACTOR_EX = result("linalg_lu_factor_ex", "LU", "pivots", "info")
 LU_UNPACK = result("lu_unpack", "P", "L", "U")
 
 
-def _matrix_samples(make: Maker) -> Iterator[Sample]:
-    for shape in ((3, 3), (4, 2), (2, 3), (2, 2, 2)):
-        yield Sample(regular(make, *shape))
+_matrix_samples = matrices((3, 3), (4, 2), (2, 3), (2, 2, 2))
 
 
 @composite(
@@ -305,8 +306,7 @@ LDL, LDL_EX = (
 
 
 def _ldl_rule(x: TensorType, hermitian: bool, check: str) -> tuple[TensorType, TensorType, TensorType]:
-    check_square(x, "ldl_factor_ex")
-    check_floating(x, "ldl_factor_ex")
+    check_system(x, "ldl_factor_ex")
     return x, TensorType(x.shape[:-1], INT, x.device), TensorType(x.shape[:-2], INT, x.device)
 
 
@@ -319,16 +319,13 @@ def _ldl_kernel(x: HostArray, hermitian: bool, check: str) -> tuple[HostArray, H
         routine = _routine(x, "hetrf" if hermitian and x.dtype.kind == "c" else "sytrf")
         for place in np.ndindex(lead):
             out[place], pivots[place], infos[place] = routine(x[place], lower=1)
-    if check and infos.any():
-        position = int(np.flatnonzero(infos)[0])
-        order = int(infos.reshape(-1)[position])
-        batch = f"(Batch element {position}): " if lead else ""
-        raise RuntimeError(f"torch.linalg.{check}: {batch}Unknown error code: {order}.")
+    if check:
+        _refuse(check, infos, "Unknown error code: {order}.")
     return np.tril(out), pivots, infos
 
 
 ldl_packed: Op = contract(
-    "_ldl_factor", _ldl_kernel, _ldl_rule, "A: Tensor, hermitian: bool, check: str", batch=_several,
+    "_ldl_factor", _ldl_kernel, _ldl_rule, "A: Tensor, hermitian: bool, check: str", batch=batch_several,
     samples=lambda make: iter(Sample(*s.args, False, "", grad=False) for s in _positive_samples(make)),
     **HIDDEN,
 )  # fmt: skip
@@ -357,8 +354,7 @@ def ldl_factor_ex(A: TensorLike, hermitian: bool, check_errors: bool) -> Any:
 def _ldl_solve_rule(packed: TensorType, pivots: TensorType, b: TensorType, hermitian: bool) -> TensorType:
     if b.ndim < 2:
         raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got -2)")
-    check_square(packed, "ldl_solve")
-    check_floating(packed, "ldl_solve")
+    check_system(packed, "ldl_solve")
     if packed.dtype is not b.dtype or pivots.dtype is not INT or pivots.shape != packed.shape[:-1]:
         raise RuntimeError(
             "torch.linalg.ldl_solve: LD and B must be of one dtype, and pivots one int32 for each row of LD"
@@ -415,30 +411,24 @@ SOLVE_EX = result("linalg_solve_ex", "result", "info")
 
 
 def _infos(x: HostArray, routine: str, **options: Any) -> HostArray:
-    function = _routine(x, routine)
     out = np.zeros(x.shape[:-2], np.int32)
-    for place in np.ndindex(x.shape[:-2]):
-        out[place] = max(int(function(x[place], **options)[-1]), 0)
+    for place in np.ndindex(x.shape[:-2]) if x.size else ():
+        out[place] = max(int(_routine(x, routine)(x[place], **options)[-1]), 0)
     return out
 
 
 def _cholesky_ex_rule(x: TensorType, upper: bool, check: bool) -> tuple[TensorType, TensorType]:
-    check_square(x, "cholesky")
-    check_floating(x, "cholesky", "cholesky_cpu")
+    check_system(x, "cholesky", "cholesky_cpu")
     return x, TensorType(x.shape[:-2], INT, x.device)
 
 
 @on_host
 def _cholesky_ex_kernel(x: HostArray, upper: bool, check: bool) -> tuple[HostArray, HostArray]:
-    infos = _infos(x, "potrf", lower=not upper) if x.size else np.zeros(x.shape[:-2], np.int32)
+    infos = _infos(x, "potrf", lower=not upper)
     if not infos.any():
         return np.linalg.cholesky(x, upper=upper), infos
     if check:
-        text = (
-            "The factorization could not be completed because the input is not positive-definite (the "
-            "leading minor of order {info} is not positive-definite)."
-        )
-        raise fail("linalg.cholesky_ex", x, failures(x, "potrf", lower=not upper), text)
+        raise fail("linalg.cholesky_ex", x, failures(x, "potrf", lower=not upper), NOT_POSITIVE)
     routine = _routine(x, "potrf")
     out = np.empty(x.shape, x.dtype)
     for place in np.ndindex(x.shape[:-2]):
@@ -451,28 +441,21 @@ contract(
     "A: Tensor, *, upper: bool = False, check_errors: bool = False", namespace="linalg", returns=CHOLESKY_EX,
     vjp=lambda g, out, _x, upper: None if g[0] is None else _cholesky_gradient(g[0], out[0], _x, upper),
     conjugates=True, outputs_read=(0,), samples=_positive_samples, amp="float32",
-    batch=lambda op, size, args, dims: (
-        op(to_front(args[0], dims[0]), upper=args[1], check_errors=args[2]), (0, 0)
-    ),
+    batch=batch_several,
     doc="The Cholesky factor of each matrix, and where a matrix is not positive-definite.",
 )  # fmt: skip
 
 
 def _inv_ex_rule(x: TensorType, check: bool) -> tuple[TensorType, TensorType]:
-    check_square(x, "inv")
-    check_floating(x, "inv")
+    check_system(x, "inv")
     return x, TensorType(x.shape[:-2], INT, x.device)
 
 
 @on_host
 def _inv_ex_kernel(x: HostArray, check: bool) -> tuple[HostArray, HostArray]:
-    infos = _infos(x, "getrf") if x.size else np.zeros(x.shape[:-2], np.int32)
+    infos = _infos(x, "getrf")
     if check and infos.any():
-        text = (
-            "The diagonal element {info} is zero, the inversion could not be completed because the input "
-            "matrix is singular."
-        )
-        raise fail("linalg.inv_ex", x, failures(x, "getrf"), text)
+        raise fail("linalg.inv_ex", x, failures(x, "getrf"), NOT_INVERTIBLE)
     singular = (infos != 0)[..., None, None]
     safe = np.where(singular, np.eye(x.shape[-1], dtype=x.dtype), x)
     return np.where(singular, x.dtype.type(np.inf), np.linalg.inv(safe)), infos
@@ -488,23 +471,21 @@ contract(
     "inv_ex", _inv_ex_kernel, _inv_ex_rule, "A: Tensor, *, check_errors: bool = False", namespace="linalg",
     returns=INV_EX, vjp=_inv_ex_gradient, conjugates=True, outputs_read=(0,), samples=square_samples,
     amp="float32",
-    batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0]), check_errors=args[1]), (0, 0)),
+    batch=batch_several,
     doc="The inverse of each matrix, and where a matrix is singular.",
 )  # fmt: skip
 
 
 @on_host
 def _singular_kernel(x: HostArray, check: bool) -> HostArray:
-    infos = _infos(x, "getrf") if x.size else np.zeros(x.shape[:-2], np.int32)
+    infos = _infos(x, "getrf")
     if check and infos.any():
-        text = "The solver failed because the input matrix is singular."
-        raise fail("torch.linalg.solve_ex", x, failures(x, "getrf"), text)
+        raise fail("torch.linalg.solve_ex", x, failures(x, "getrf"), NOT_SOLVABLE)
     return infos
 
 
 def _singular_rule(x: TensorType, check: bool) -> TensorType:
-    check_square(x, "solve")
-    check_floating(x, "solve", "lu_cpu")
+    check_system(x, "solve", "lu_cpu")
     return TensorType(x.shape[:-2], INT, x.device)
 
 

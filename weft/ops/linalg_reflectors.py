@@ -16,13 +16,15 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.types import TensorType
-from weft.ops.batching import to_front
 from weft.ops.contract import adjoint, multiply, reduced
 from weft.ops.families import composite, contract
 from weft.ops.joining import powers
 from weft.ops.linalg import (
+    NOT_INVERTIBLE,
     batch_leading,
+    batch_several,
     batch_solve,
+    check_floating,
     check_lapack,
     check_square,
     fail,
@@ -103,7 +105,7 @@ def _eig_samples(make: Maker) -> Iterator[Sample]:
 eig: Op = contract(
     "eig", _eig_kernel, _eig_rule, "A: Tensor", namespace="linalg", returns=EIG, out="exact",
     vjp=_eig_gradient, conjugates=True, samples=_eig_samples, node="LinalgEigBackward0",
-    batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0])), (0, 0)),
+    batch=batch_several,
     doc="Eigenvalues and eigenvectors of square matrices.",
 )  # fmt: skip
 
@@ -137,7 +139,7 @@ def _geqrf_kernel(x: Array) -> tuple[Array, Array]:
 
 geqrf = contract(
     "geqrf", _geqrf_kernel, _geqrf_rule, "input: Tensor", returns=GEQRF, out="exact",
-    batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0])), (0, 0)),
+    batch=batch_several,
     samples=lambda make: iter([Sample(regular(make, *s), grad=False) for s in ((3, 2), (2, 3), (2, 2, 2))]),
     doc="QR as LAPACK packs it: R, and below it the reflectors whose product is Q.",
 )  # fmt: skip
@@ -307,13 +309,7 @@ cholesky_solve: Op = contract(
 
 
 def _cholesky_inverse_rule(x: TensorType, upper: bool) -> TensorType:
-    if x.ndim < 2:
-        raise RuntimeError("cholesky_inverse: The input tensor A must have at least 2 dimensions.")
-    if x.shape[-1] != x.shape[-2]:
-        raise RuntimeError(
-            f"cholesky_inverse: A must be batches of square matrices, but they are {x.shape[-2]} by "
-            f"{x.shape[-1]} matrices"
-        )
+    check_square(x, "cholesky_inverse", "")
     check_lapack(x, "cholesky_inverse_out_cpu")
     return x
 
@@ -323,11 +319,7 @@ def _cholesky_inverse_kernel(x: Array, upper: bool) -> Array:
     zeros = xp.einsum("...ii->...i", x) == 0
     if zeros.any():
         place = int(xp.flatnonzero(zeros)[0])
-        text = (
-            "The diagonal element {info} is zero, the inversion could not be completed because the input "
-            "matrix is singular."
-        )
-        raise fail("cholesky_inverse", x, [(place // x.shape[-1], place % x.shape[-1] + 1)], text)
+        raise fail("cholesky_inverse", x, [(place // x.shape[-1], place % x.shape[-1] + 1)], NOT_INVERTIBLE)
     return _two_triangles(xp.broadcast_to(xp.eye(x.shape[-1], dtype=x.dtype), x.shape), x, upper)
 
 
@@ -409,17 +401,9 @@ def _column(value: Operand) -> Any:
 def logdet(A: TensorLike) -> Any:
     """The logarithm of the determinant; NaN where that is negative."""
     kind = type_of(A)
-    if kind.ndim < 2 or kind.shape[-1] != kind.shape[-2]:
-        if kind.ndim < 2:
-            raise RuntimeError("logdet: The input tensor A must have at least 2 dimensions.")
-        raise RuntimeError(
-            f"logdet: A must be batches of square matrices, but they are {kind.shape[-2]} by "
-            f"{kind.shape[-1]} matrices"
-        )
+    check_square(kind, "logdet", "")
     if kind.dtype.category < dtypes.FLOAT:
-        raise RuntimeError(
-            f"logdet: Expected a floating point or complex tensor as input. Got {kind.dtype.scalar_name}"
-        )
+        check_floating(kind, "logdet", place="")
     sign, size = ops.linalg_slogdet(A)
     if kind.dtype.is_complex:
         return ops.add(size, ops.log(sign))
@@ -429,6 +413,18 @@ def logdet(A: TensorLike) -> Any:
 def _positive(make: Maker, *shape: int) -> Any:
     matrix = regular(make, *shape)
     return np.matmul(matrix, np.swapaxes(matrix, -1, -2)) if not make.kind.is_complex else matrix
+
+
+def _sides(shape: tuple[int, ...], count: int, word: str) -> tuple[int, int]:
+    """The sides of the square matrix whose rows so many dimensions stand for."""
+    first, last = math.prod(shape[:count]), math.prod(shape[count:])
+    if first != last:
+        raise RuntimeError(
+            f"Expected self to satisfy the requirement prod(self.shape[{word}:]) == "
+            f"prod(self.shape[:{word}]), but "
+            f"got {last} != {first}"
+        )
+    return first, last
 
 
 @composite(
@@ -441,12 +437,7 @@ def tensorinv(A: TensorLike, ind: int) -> Any:
     shape = tuple(type_of(A).shape)
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
-    first, last = math.prod(shape[:ind]), math.prod(shape[ind:])
-    if first != last:
-        raise RuntimeError(
-            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but "
-            f"got {last} != {first}"
-        )
+    first, last = _sides(shape, ind, "ind")
     return ops.reshape(ops.linalg_inv(ops.reshape(A, (first, last))), (*shape[ind:], *shape[:ind]))
 
 
@@ -460,12 +451,7 @@ def tensorsolve(A: TensorLike, B: TensorLike, dims: Sizes | None) -> Any:
         rank = type_of(A).ndim
         A = ops.movedim(A, tuple(dims), tuple(range(rank - len(dims), rank)))
     shape, count = tuple(type_of(A).shape), type_of(B).ndim
-    first, last = math.prod(shape[:count]), math.prod(shape[count:])
-    if first != last:
-        raise RuntimeError(
-            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
-            f"prod(self.shape[:other.ndim]), but got {last} != {first}"
-        )
+    first, last = _sides(shape, count, "other.ndim")
     flat = ops.linalg_solve(ops.reshape(A, (first, last)), ops.reshape(B, (first,)))
     return ops.reshape(flat, shape[count:])
 
