@@ -157,13 +157,11 @@ prelu_kernel = pointwise(
     method=True,
     aliases=("nn.functional.prelu",),
     amp="lower",
-    samples=lambda make: iter(
-        (
-            Sample(make(2, 3, 2), make(3, low=0.1, high=0.5)),
-            Sample(make(4), make(1)),
-            Sample(make(), make()),
-        )
-    ),
+    samples=lambda make: [
+        Sample(make(2, 3, 2), make(3, low=0.1, high=0.5)),
+        Sample(make(4), make(1)),
+        Sample(make(), make()),
+    ],
 )
 def prelu(input: TensorLike, weight: TensorLike) -> Any:
     """A leaky rectifier whose slope is learnt, one for all or one per channel (dimension 1)."""
@@ -210,9 +208,11 @@ threshold = activation(
     plain=True,
     emit=_emit_threshold,
     method=False,
-    samples=lambda make: iter(
-        (Sample(make(2, 3), 0.1, 2.0), Sample(make(), 0.5, -1.0), Sample(make(0, 3), 0.1, 1.0))
-    ),
+    samples=lambda make: [
+        Sample(make(2, 3), 0.1, 2.0),
+        Sample(make(), 0.5, -1.0),
+        Sample(make(0, 3), 0.1, 1.0),
+    ],
     vjp=lambda g, _out, x, threshold: keep(g, ops.logical_not(ops.le(x, threshold)), x),
     placing=Placing(repeats=True, whole=True),
 )
@@ -616,7 +616,7 @@ def tanhshrink(input: TensorLike) -> Any:
 @composite(
     "input: Tensor, dim: Dim = -1",
     namespace="nn.functional",
-    samples=lambda make: iter((Sample(make(2, 4)), Sample(make(4, 3), 0), Sample(make(2, 0)))),
+    samples=lambda make: [Sample(make(2, 4)), Sample(make(4, 3), 0), Sample(make(2, 0))],
     node="GluBackward0",
 )
 def glu(input: TensorLike, dim: int) -> Any:

@@ -91,7 +91,7 @@ embedding_shares = index(
     "embedding_shares", _shares_kernel,
     lambda i, padding, by, like: TensorType(i.shape, like, i.device),
     "indices: Tensor, padding_idx: int, scale_grad_by_freq: bool, dtype: DType",
-    samples=lambda make: iter([Sample(make.ints(4, high=3), 1, True, make.kind)]),
+    samples=lambda make: [Sample(make.ints(4, high=3), 1, True, make.kind)],
     batch=lambda op, size, args, dims: (
         NotImplemented if args[2] else (op(to_front(args[0], dims[0]), *args[1:]), 0)
     ),
@@ -188,7 +188,7 @@ def _renorm_kernel(weight: Array, indices: Array, max_norm: float, norm_type: fl
 embedding_renorm = index(
     "embedding_renorm", _renorm_kernel, lambda weight, *rest: weight,
     "input: Tensor, indices: Tensor, max_norm: float, norm_type: float",
-    samples=lambda make: iter([Sample(make(5, 3), make.ints(4, high=5), 1.0, 2.0)]), **HIDDEN,
+    samples=lambda make: [Sample(make(5, 3), make.ints(4, high=5), 1.0, 2.0)], **HIDDEN,
     refuses="integers",
 )  # fmt: skip
 
@@ -239,14 +239,14 @@ one_hot_elements = index(
     lambda x, count: TensorType((*x.shape, max(count, 0)), int64, x.device),
     "input: Tensor, num_classes: int",
     batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0]), args[1]), 0),
-    samples=lambda make: iter([Sample(make.ints(2, 3, high=4), 5), Sample(make.ints(high=4), 4)]), **HIDDEN,
+    samples=lambda make: [Sample(make.ints(2, 3, high=4), 5), Sample(make.ints(high=4), 4)], **HIDDEN,
     refuses="integers", lowering="indexing",
 )  # fmt: skip
 
 
 @composite(
     "tensor: Tensor, num_classes: int = -1", namespace="nn.functional",
-    samples=lambda make: iter([Sample(make.ints(2, 3, high=4), 5), Sample(make.ints(high=4), 4)]),
+    samples=lambda make: [Sample(make.ints(2, 3, high=4), 5), Sample(make.ints(high=4), 4)],
 )  # fmt: skip
 def one_hot(tensor: TensorLike, num_classes: int) -> Any:
     """A vector of zeros with a one at each class."""

@@ -50,7 +50,7 @@ def _owners_rule(offsets: TensorType, count: int, last: bool) -> TensorType:
 
 bag_owners: Op = index(
     "bag_owners", _owners_kernel, _owners_rule, "offsets: Tensor, count: int, last: bool",
-    samples=lambda make: iter([Sample(make.ints(3, high=1), 4, False)]), **HIDDEN,
+    samples=lambda make: [Sample(make.ints(3, high=1), 4, False)], **HIDDEN,
     refuses="integers",
 )  # fmt: skip
 
@@ -82,7 +82,7 @@ bag_greatest: Op = index(
         TensorType((bags, rows.shape[1]), int64, rows.device), TensorType((bags, 1), bool_, rows.device)
     ),
     "rows: Tensor, owners: Tensor, kept: Tensor, bags: int",
-    samples=lambda make: iter([Sample(make.distinct(4, 3), make.ints(4, high=2), make.bools(4), 3)]),
+    samples=lambda make: [Sample(make.distinct(4, 3), make.ints(4, high=2), make.bools(4), 3)],
     **HIDDEN,
     refuses="integers",
 )  # fmt: skip

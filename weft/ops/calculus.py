@@ -200,7 +200,7 @@ def _weights_kernel(x: Array, message: str) -> Array:
 _not_negative: Op = index(
     "not_negative", _weights_kernel, lambda x, message: x, "input: Tensor, message: str", vjp=lambda g: g,
     batch=unchanged, method=False, function=False,
-    samples=lambda make: iter([Sample(make(3, low=0.5), "negative")]),
+    samples=lambda make: [Sample(make(3, low=0.5), "negative")],
 )  # fmt: skip
 
 
@@ -280,7 +280,7 @@ def cov(input: TensorLike, correction: int, fweights: MaybeTensor, aweights: May
     return out if kind.ndim == 2 and kind.shape[0] != 1 else ops.reshape(out, ())
 
 
-@composite("input: Tensor", samples=lambda make: iter([Sample(make(3, 4)), Sample(make(4), grad=False)]))
+@composite("input: Tensor", samples=lambda make: [Sample(make(3, 4)), Sample(make(4), grad=False)])
 def corrcoef(input: TensorLike) -> Any:
     """The correlation coefficients of variables (rows) over observations (columns)."""
     kind = type_of(input)

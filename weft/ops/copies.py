@@ -63,9 +63,7 @@ def _define(name: str, sample: Callable[[Maker], Sample]) -> None:
         return _copied(record(input, *given))
 
     body.__doc__ = f"A copy of what `{name}` shows."
-    composite(text, name=f"{name}_copy", method=name == "narrow", samples=lambda make: iter([sample(make)]))(
-        body
-    )
+    composite(text, name=f"{name}_copy", method=name == "narrow", samples=lambda make: [sample(make)])(body)
 
 
 for _name, _sample in SAMPLES.items():
@@ -141,7 +139,7 @@ def _batch_of_contiguous(op: Op, size: int, args: tuple[Any, ...], dims: tuple[A
 
 @composite(
     "input: Tensor, src: Tensor, size: Shape, stride: Any, storage_offset: Any = None",
-    samples=lambda make: iter([Sample(make(2, 3), make(2, 2), (2, 2), (1, 2), 1, grad=False)]),
+    samples=lambda make: [Sample(make(2, 3), make(2, 2), (2, 2), (1, 2), 1, grad=False)],
     batch=_batch_of_contiguous,
 )
 def as_strided_scatter(
@@ -165,13 +163,13 @@ def _untied(pieces: tuple[TensorLike, ...] | list[TensorLike]) -> Any:
     return type(pieces)(map(seams.untie, pieces))
 
 
-@composite("input: Tensor, chunks: int, dim: Dim = 0", samples=lambda make: iter([Sample(make(5, 2), 2)]))
+@composite("input: Tensor, chunks: int, dim: Dim = 0", samples=lambda make: [Sample(make(5, 2), 2)])
 def unsafe_chunk(input: TensorLike, chunks: int, dim: int) -> Any:
     """As `chunk`, but the parts are no views."""
     return _untied(ops.chunk(input, chunks, dim))
 
 
-@composite("input: Tensor, split_size: Any, dim: Dim = 0", samples=lambda make: iter([Sample(make(5, 2), 2)]))
+@composite("input: Tensor, split_size: Any, dim: Dim = 0", samples=lambda make: [Sample(make(5, 2), 2)])
 def unsafe_split(input: TensorLike, split_size: Spread, dim: int) -> Any:
     """As `split`, but the parts are no views."""
     return _untied(ops.split(input, split_size, dim))
@@ -179,7 +177,7 @@ def unsafe_split(input: TensorLike, split_size: Spread, dim: int) -> Any:
 
 @composite(
     "input: Tensor, split_sizes: Any, dim: Dim = 0",
-    samples=lambda make: iter([Sample(make(5, 2), [2, 3])]),
+    samples=lambda make: [Sample(make(5, 2), [2, 3])],
 )
 def unsafe_split_with_sizes(input: TensorLike, split_sizes: Sizes, dim: int) -> Any:
     """As `split_with_sizes`, but the parts are no views."""

@@ -106,8 +106,8 @@ histc = index(
     "histc", _histc_kernel, _histc_rule,
     "input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0", out=True,
     batch=lambda op, size, args, dims: NotImplemented,
-    samples=lambda make: iter([Sample(make(10), 4, grad=False), Sample(make(2, 5), 3, -1, 1, grad=False),
-        Sample(make(0), 3, grad=False)]),
+    samples=lambda make: [Sample(make(10), 4, grad=False), Sample(make(2, 5), 3, -1, 1, grad=False),
+        Sample(make(0), 3, grad=False)],
 )  # fmt: skip
 HISTOGRAM = result("histogram", "hist", "bin_edges")
 
@@ -336,15 +336,15 @@ isin = index(
     "isin", _isin_kernel, _isin_rule,
     "elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False",
     method=False, out=True, batch=_isin_batch,
-    samples=lambda make: iter([Sample(make.ints(2, 3, high=4), make.ints(3, high=4)),
-        Sample(make.ints(2, 3, high=4), 2, invert=True), Sample(1, make.ints(3, high=4))]),
+    samples=lambda make: [Sample(make.ints(2, 3, high=4), make.ints(3, high=4)),
+        Sample(make.ints(2, 3, high=4), 2, invert=True), Sample(1, make.ints(3, high=4))],
     refuses="nothing",
 )  # fmt: skip
 
 
 @composite(
     "indices: Tensor, shape: Any", method=False,
-    samples=lambda make: iter([Sample(make.ints(4, high=6), (2, 3)), Sample(make.ints(high=6), 6)]),
+    samples=lambda make: [Sample(make.ints(4, high=6), (2, 3)), Sample(make.ints(high=6), 6)],
 )  # fmt: skip
 def unravel_index(indices: Any, shape: Any) -> Any:
     """Flat indices into a tensor of this shape, as one index per dimension."""

@@ -151,14 +151,14 @@ empty_strided = create(
     _strided_rule,
     f"size: Shape, stride: Shape, *, {OPTIONS}",
     method=False,
-    samples=lambda make: iter([Sample((2, 3), (1, 2))]),
+    samples=lambda make: [Sample((2, 3), (1, 2))],
 )
 
 
 @composite(
     f"size: Shape, physical_layout: Dims, *, {OPTIONS}",
     method=False,
-    samples=lambda make: iter([Sample((2, 3), (1, 0))]),
+    samples=lambda make: [Sample((2, 3), (1, 0))],
 )
 def empty_permuted(
     size: Any,
@@ -215,7 +215,7 @@ def _full(
 full = create(
     "full", _full, _full_rule, f"size: Shape, fill_value: Number, *, {OPTIONS}", out=True, method=False,
     doc="A tensor whose elements all have one value.", trusted=True,
-    samples=lambda make: iter([Sample((2, 3), 1.5), Sample((0,), True), Sample((), 3, dtype=dtypes.float16)]),
+    samples=lambda make: [Sample((2, 3), 1.5), Sample((0,), True), Sample((), 3, dtype=dtypes.float16)],
     lowering="pointwise", uniform=True,
 )  # fmt: skip
 
@@ -249,7 +249,7 @@ def _eye(
 eye = create(
     "eye", _eye, _eye_rule, f"n: int, m: int = None, *, {OPTIONS}", out=True, method=False,
     doc="A matrix with ones on its diagonal.", trusted=True,
-    samples=lambda make: iter([Sample(3), Sample(2, 4)]),
+    samples=lambda make: [Sample(3), Sample(2, 4)],
     lowering="pointwise",
 )  # fmt: skip
 
@@ -348,7 +348,7 @@ arange = create(
     "arange", _arange, _arange_rule,
     f"start: Number = None, end: Number = None, step: Number = 1, *, {OPTIONS}", out=keep_shape, method=False,
     doc="Numbers from start (0) up to but not including end, by step.", trusted=True,
-    samples=lambda make: iter([Sample(5), Sample(1, 6, 2), Sample(0, 1, 0.25)]),
+    samples=lambda make: [Sample(5), Sample(1, 6, 2), Sample(0, 1, 0.25)],
     lowering="pointwise",
 )  # fmt: skip
 
@@ -420,7 +420,7 @@ def _linspace(start: Number, end: Number, steps: int, dtype: DType, *_ignored: o
 linspace = create(
     "linspace", _linspace, _steps_rule("linspace"),
     f"start: Number, end: Number, steps: int, *, {OPTIONS}", out=keep_shape, method=False,
-    samples=lambda make: iter([Sample(0, 1, 5), Sample(-3, 10, 4, dtype=dtypes.int64), Sample(1, 0, 0)]),
+    samples=lambda make: [Sample(0, 1, 5), Sample(-3, 10, 4, dtype=dtypes.int64), Sample(1, 0, 0)],
     doc="Evenly spaced numbers from start to end, both included.",
     lowering="pointwise",
 )  # fmt: skip
@@ -437,7 +437,7 @@ logspace = create(
     "logspace", _logspace, _steps_rule("logspace"),
     f"start: Number, end: Number, steps: int, base: Number = 10.0, *, {OPTIONS}", out=keep_shape,
     method=False, doc="Powers of base with evenly spaced exponents.",
-    samples=lambda make: iter([Sample(0, 2, 3), Sample(0, 3, 4, 2.0)]),
+    samples=lambda make: [Sample(0, 2, 3), Sample(0, 3, 4, 2.0)],
 )  # fmt: skip
 
 
@@ -587,7 +587,7 @@ new_empty_strided = create(
         device_of(x) if device is None else device_at(device),
     ),
     _new_strided_rule, f"input: Tensor, size: Shape, stride: Shape, *, {OPTIONS}", function=False,
-    samples=lambda make: iter([Sample(make(2), (2, 3), (1, 2), grad=False)]),
+    samples=lambda make: [Sample(make(2), (2, 3), (1, 2), grad=False)],
 )  # fmt: skip
 
 
@@ -616,7 +616,7 @@ def _fill(x: Array, value: Array | Number) -> Array:
 fill = index(
     "fill", _fill, _fill_rule, "input: Tensor, value: Operand",
     vjp=(lambda g: ops.zeros_like(g), lambda g: ops.sum(g)), batch=batch_assign,
-    samples=lambda make: iter([Sample(make(2, 3), 1.5), Sample(make(2, 3), make()), Sample(make(), make())]),
+    samples=lambda make: [Sample(make(2, 3), 1.5), Sample(make(2, 3), make()), Sample(make(), make())],
     doc="The tensor's shape, filled with one value.",
     refuses="nothing", lowering="pointwise", exact=True, elementwise=True,
     placing=Placing(repeats=True, whole=True),
@@ -625,7 +625,7 @@ zero = index(
     "zero", lambda x: shaped_like(namespace(x).zeros, x, BY_NUMPY[x.dtype], None), lambda x: x,
     "input: Tensor",
     vjp=lambda g: ops.zeros_like(g), batch=unchanged, method=False, function=False,
-    samples=lambda make: iter([Sample(make(2, 3)), Sample(make())]),
+    samples=lambda make: [Sample(make(2, 3)), Sample(make())],
     refuses="nothing", lowering="pointwise", exact=True, elementwise=True,
     placing=Placing(repeats=True, whole=True),
 )  # fmt: skip
@@ -761,8 +761,8 @@ copy = index(
     "copy", _assigned, _assign_rule, "input: Tensor, src: Tensor, non_blocking: bool = False",
     method=False, function=False, node="CopyBackwards", batch=batch_assign,
     vjp=(lambda g: ops.zeros_like(g), lambda g, _out, _x, _src: ops.sum_to_size(g, _src.shape)),
-    samples=lambda make: iter([Sample(make(2, 3), make(2, 3)), Sample(make(2, 3), make(3)), Sample(make(2,
-    3), make())]),
+    samples=lambda make: [Sample(make(2, 3), make(2, 3)), Sample(make(2, 3), make(3)),
+        Sample(make(2, 3), make())],
     refuses="nothing", lowering="pointwise", exact=True, elementwise=True, cheap=True,
     placing=Placing(whole=True),
 )  # fmt: skip

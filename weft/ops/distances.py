@@ -59,8 +59,8 @@ def _euclid_vjp(
 
 cdist_euclidean: Op = contract(
     "_cdist_forward", _euclid_kernel, _euclid_rule, "x1: Tensor, x2: Tensor", vjp=joint(_euclid_vjp),
-    batch=leading, samples=lambda make: iter([Sample(make(3, 2), make(4, 2)), Sample(make(2, 3, 2), make(2, 4,
-    2))]),
+    batch=leading, samples=lambda make: [Sample(make(3, 2), make(4, 2)),
+        Sample(make(2, 3, 2), make(2, 4, 2))],
     node="CdistBackward0", **HIDDEN,
     refuses="nothing",
 )  # fmt: skip
@@ -132,7 +132,7 @@ upper_pairs: Op = index(
     "upper_pairs", _pairs_kernel,
     lambda x: TensorType((2, x.shape[0] * (x.shape[0] - 1) // 2), int64, x.device), "input: Tensor",
     batch=lambda op, size, args, dims: (op(ops.select(args[0], dims[0], 0)), None),
-    samples=lambda make: iter([Sample(make(4, 3)), Sample(make(1, 3))]), **HIDDEN,
+    samples=lambda make: [Sample(make(4, 3)), Sample(make(1, 3))], **HIDDEN,
     refuses="nothing",
 )  # fmt: skip
 """The places of all pairs of rows, first and second."""

@@ -556,7 +556,7 @@ trace_backward = contract(
     "trace_backward", _diagonal_matrix,
     lambda g, shape: TensorType(shape, g.dtype, g.device), "input: Tensor, shape: Any",
     vjp=lambda g: ops.trace(g), method=False, function=False, out=False,
-    samples=lambda make: iter([Sample(make(), (2, 3)), Sample(make(), (3, 3))]),
+    samples=lambda make: [Sample(make(), (2, 3)), Sample(make(), (3, 3))],
     batch=lambda op, size, args, dims: (
         ops.diag_embed(ops.expand(ops.unsqueeze(args[0], -1), (size, args[1][0]))), 0
     ) if args[1][0] == args[1][1] else NotImplemented,
@@ -565,7 +565,7 @@ trace_backward = contract(
 trace = reduce(
     "trace", _trace, _trace_type, "input: Tensor",
     vjp=lambda g, _out, _x: trace_backward(g, _x.shape), amp="float32", out=False,
-    samples=lambda make: iter([Sample(make(*shape)) for shape in ((3, 3), (2, 3), (3, 2), (0, 2))]),
+    samples=lambda make: [Sample(make(*shape)) for shape in ((3, 3), (2, 3), (3, 2), (0, 2))],
     batch=lambda op, _size, args, dims: (ops.sum(ops.diagonal(to_front(args[0], dims[0]), 0, 1, 2), -1), 0),
     refuses="nothing", lowering="indexing",
 )  # fmt: skip

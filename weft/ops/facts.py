@@ -7,7 +7,7 @@ to be costly, so what is left out is never wrong, only slow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Final, Literal, TypedDict
 
@@ -112,7 +112,7 @@ class OpFacts(TypedDict, total=False):
     of_numbers: bool  # whether it takes numbers alone, too
     node: str | None  # the class of its node on the tape
     node_name: Callable[[Any], str] | None  # what a node is called, where that depends on the call
-    samples: Callable[..., Iterator[Any]] | None
+    samples: Callable[..., Iterable[Any]] | None
     doc: str
 
 

@@ -124,7 +124,7 @@ def _within_kernel(places: Array, size: int) -> Array:
 within_rows: Op = index(
     "within_rows", _within_kernel, lambda places, size: places, "input: Tensor, size: int", method=False,
     function=False, batch=lambda op, size, args, dims: (op(*args), dims[0]),
-    samples=lambda make: iter([Sample(make.ints(3, high=4), 4)]),
+    samples=lambda make: [Sample(make.ints(3, high=4), 4)],
     refuses="integers",
 )  # fmt: skip
 
@@ -157,7 +157,7 @@ def _triangle(name: str, part: str, lower: bool) -> None:
     create(
         name, kernel, rule, f"row: int, col: int, offset: int = 0, *, {OPTIONS}", method=False,
         doc=f"The coordinates of the {'lower' if lower else 'upper'} triangle of a matrix, rows first.",
-        samples=lambda make: iter([Sample(3, 3), Sample(3, 4, 1), Sample(4, 2, -1), Sample(0, 3)]),
+        samples=lambda make: [Sample(3, 3), Sample(3, 4, 1), Sample(4, 2, -1), Sample(0, 3)],
     )  # fmt: skip
 
 

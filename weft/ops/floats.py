@@ -63,7 +63,7 @@ def _frexp_vjp(g: Sequence[MaybeTensor], out: Sequence[TensorLike], _x: TensorTy
 frexp = index(
     "frexp", _frexp_kernel, _frexp_rule, "input: Tensor", vjp=_frexp_vjp, returns=FREXP, out="exact",
     outputs_read=(1,), batch=_frexp_batch,
-    samples=lambda make: iter([Sample(make(2, 3, low=0.6, high=0.9)), Sample(make(low=0.6, high=0.9))]),
+    samples=lambda make: [Sample(make(2, 3, low=0.6, high=0.9)), Sample(make(low=0.6, high=0.9))],
     refuses="nothing",
 )  # fmt: skip
 

@@ -118,22 +118,22 @@ c2c: Op = contract(
     vjp=lambda g, _out, _x, dims, scale, forward: c2c(g, dims, scale, not forward), conjugates=True,
     jvp=lambda tangents, out, x, dims, scale, forward: c2c(tangents[0], dims, scale, forward),
     batch=_shifted, node="FftC2CBackward0",
-    samples=lambda make: iter([Sample(_complex(make, 3, 4), (0, 1), 0.5, True)]), **HIDDEN,
+    samples=lambda make: [Sample(_complex(make, 3, 4), (0, 1), 0.5, True)], **HIDDEN,
     refuses="nothing",
 )  # fmt: skip
 r2c: Op = contract(
     "_fft_r2c", _r2c_kernel, _r2c_rule, "input: Tensor, dims: Any, scale: float", vjp=_r2c_vjp,
     jvp=lambda tangents, out, x, dims, scale: r2c(tangents[0], dims, scale),
     conjugates=True, batch=_shifted, node="FftR2CBackward0",
-    samples=lambda make: iter([Sample(make(3, 4), (0, 1), 0.5), Sample(make(3, 5), (1,), 1.0)]), **HIDDEN,
+    samples=lambda make: [Sample(make(3, 4), (0, 1), 0.5), Sample(make(3, 5), (1,), 1.0)], **HIDDEN,
     refuses="nothing",
 )  # fmt: skip
 c2r: Op = contract(
     "_fft_c2r", _c2r_kernel, _c2r_rule, "input: Tensor, dims: Any, scale: float, last: int", vjp=_c2r_vjp,
     jvp=lambda tangents, out, x, dims, scale, last: c2r(tangents[0], dims, scale, last),
     conjugates=True, batch=_shifted, node="FftC2RBackward0",
-    samples=lambda make: iter([Sample(_complex(make, 3, 3), (0, 1), 0.5, 4),
-        Sample(_complex(make, 3, 3), (1,), 1.0, 5)]), **HIDDEN,
+    samples=lambda make: [Sample(_complex(make, 3, 3), (0, 1), 0.5, 4),
+        Sample(_complex(make, 3, 3), (1,), 1.0, 5)], **HIDDEN,
     refuses="nothing",
 )  # fmt: skip
 
@@ -372,7 +372,7 @@ def _frequencies(name: str, half: bool) -> None:
     create(
         name, kernel, rule, f"n: int, d: float = 1.0, *, {OPTIONS}", namespace="fft",
         doc="The frequencies of a transform's bins, for samples at this distance.",
-        samples=lambda make: iter([Sample(4), Sample(5, 0.5)]),
+        samples=lambda make: [Sample(4), Sample(5, 0.5)],
     )  # fmt: skip
 
 

@@ -72,8 +72,8 @@ def _affine_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...
 affine_grid_generator: Op = contract(
     "affine_grid_generator", _affine_kernel, _affine_rule, "theta: Tensor, size: Any, align_corners: bool",
     vjp=lambda g, _out, _theta, size, align: affine_grid_backward(g, size, align), batch=_affine_batch,
-    samples=lambda make: iter([Sample(make(2, 2, 3), (2, 1, 3, 4), True), Sample(make(1, 3, 4), (1, 1, 2, 3,
-    1), False)]),
+    samples=lambda make: [Sample(make(2, 2, 3), (2, 1, 3, 4), True),
+        Sample(make(1, 3, 4), (1, 1, 2, 3, 1), False)],
     method=False, out=False,
     refuses="nothing",
 )  # fmt: skip
@@ -81,7 +81,7 @@ affine_grid_backward: Op = contract(
     "affine_grid_backward", _affine_backward_kernel, _affine_backward_rule,
     "grad: Tensor, size: Any, align_corners: bool",
     vjp=lambda g, _out, _g, size, align: affine_grid_generator(g, size, align), batch=_affine_batch,
-    samples=lambda make: iter([Sample(make(2, 3, 4, 2), (2, 1, 3, 4), True)]), **HIDDEN,
+    samples=lambda make: [Sample(make(2, 3, 4, 2), (2, 1, 3, 4), True)], **HIDDEN,
     refuses="nothing",
 )  # fmt: skip
 ALIGN_WARNING = (
@@ -93,8 +93,8 @@ ALIGN_WARNING = (
 
 @composite(
     "theta: Tensor, size: Any, align_corners: Any = None", namespace="nn.functional",
-    samples=lambda make: iter([Sample(make(2, 2, 3), (2, 1, 3, 4), True), Sample(make(1, 3, 4), (1, 1, 2, 3,
-    1), False)]),
+    samples=lambda make: [Sample(make(2, 2, 3), (2, 1, 3, 4), True),
+        Sample(make(1, 3, 4), (1, 1, 2, 3, 1), False)],
 )  # fmt: skip
 def affine_grid(theta: Any, size: Any, align_corners: Any) -> Any:
     """The grid that makes `grid_sample` apply 2D or 3D affine maps to images of this size."""

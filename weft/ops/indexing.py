@@ -153,10 +153,8 @@ gather: Op = index_family(
 
 @composite(
     "input: Tensor, indices: Tensor, dim: Any = None", out=exact_and_apart,
-    samples=lambda make: iter(
-        [Sample(make(3, 4), make.ints(3, 1, high=4), 1), Sample(make(3, 4), make.ints(1, 4, high=3), 0),
-            Sample(make(3, 4), make.ints(5, high=12))]
-    ),
+    samples=lambda make: [Sample(make(3, 4), make.ints(3, 1, high=4), 1),
+        Sample(make(3, 4), make.ints(1, 4, high=3), 0), Sample(make(3, 4), make.ints(5, high=12))],
 )  # fmt: skip
 def take_along_dim(input: TensorLike, indices: TensorLike, dim: int | None) -> Any:
     """Items along one dimension at broadcast positions, or of the flattened tensor."""
@@ -216,11 +214,9 @@ def _index_select_vjp(g: TensorLike, _out: object, _x: TensorType, dim: int, pos
 index_select: Op = index_family(
     "index_select", _index_select, _index_select_rule, "input: Tensor, dim: Dim, index: Tensor",
     out=exact_and_apart, vjp=(_index_select_vjp, None), batch=batch_index_select,
-    samples=lambda make: iter(
-        [Sample(make(3, 4), 0, make.ints(5, high=3)), Sample(make(3, 4), -1, make.ints(2, high=4)),
-            Sample(make(3, 4), 0, make.ints(high=3)),
-         Sample(make(), 0, np.zeros(1, np.int64)), Sample(make(3, 4), 0, make.ints(0, high=3))]
-    ),
+    samples=lambda make: [Sample(make(3, 4), 0, make.ints(5, high=3)),
+        Sample(make(3, 4), -1, make.ints(2, high=4)), Sample(make(3, 4), 0, make.ints(high=3)),
+        Sample(make(), 0, np.zeros(1, np.int64)), Sample(make(3, 4), 0, make.ints(0, high=3))],
     refuses="integers", lowering="indexing",
 )  # fmt: skip
 
@@ -241,10 +237,8 @@ def _take(x: Array, positions: Array) -> Array:
 take: Op = index_family(
     "take", _take, _take_rule, "input: Tensor, index: Tensor", out=exact_and_apart,
     vjp=(lambda g, _out, _x, places: ops._take_backward(g, places, _x.shape), None), batch=batch_take,
-    samples=lambda make: iter(
-        [Sample(make(3, 4), make.ints(2, 3, high=12, low=-12)), Sample(make(3), make.ints(high=3)),
-            Sample(make(), make.ints(2, high=1))]
-    ),
+    samples=lambda make: [Sample(make(3, 4), make.ints(2, 3, high=12, low=-12)),
+        Sample(make(3), make.ints(high=3)), Sample(make(), make.ints(2, high=1))],
     refuses="integers", lowering="indexing",
 )  # fmt: skip
 
@@ -434,7 +428,7 @@ def _one_result(op: Op, target: Any, value: Any, tensors: Any) -> None:
 
 @composite(
     "input: Tensor, *, as_tuple: bool = False", out=_one_result, name="nonzero",
-    samples=lambda make: iter([Sample(make(2, 3), grad=False), Sample(make(), grad=False)]),
+    samples=lambda make: [Sample(make(2, 3), grad=False), Sample(make(), grad=False)],
     unbatchable=DYNAMIC_SHAPE,
 )  # fmt: skip
 def nonzero(input: TensorLike, as_tuple: bool) -> Any:
@@ -446,9 +440,7 @@ def nonzero(input: TensorLike, as_tuple: bool) -> Any:
     return unbind(_nonzero(input), 1)
 
 
-@composite(
-    "input: Tensor", samples=lambda make: iter([Sample(make(2, 3), grad=False)]), unbatchable=DYNAMIC_SHAPE
-)
+@composite("input: Tensor", samples=lambda make: [Sample(make(2, 3), grad=False)], unbatchable=DYNAMIC_SHAPE)
 def argwhere(input: TensorLike) -> Any:
     return _nonzero(input)
 
@@ -474,10 +466,8 @@ def _masked_select_vjp(g: TensorLike, _out: object, _x: TensorType, mask: Tensor
 masked_select: Op = index_family(
     "masked_select", _masked_select, _masked_select_rule, "input: Tensor, mask: Tensor", out=exact_and_apart,
     vjp=(_masked_select_vjp, None),
-    samples=lambda make: iter(
-        [Sample(make(2, 3), make.bools(2, 3)), Sample(make(2, 3), make.bools(3)),
-            Sample(make(3), make.bools(2, 1)), Sample(make(), make.bools())]
-    ),
+    samples=lambda make: [Sample(make(2, 3), make.bools(2, 3)), Sample(make(2, 3), make.bools(3)),
+        Sample(make(3), make.bools(2, 1)), Sample(make(), make.bools())],
     refuses="nothing",
     unbatchable=MASKED_SELECT,
 )  # fmt: skip
@@ -597,11 +587,9 @@ masked_fill: Op = pointwise(
         lambda g, _out, _x, mask: select_where(mask, g, 0),
     ),
     inplace=True, batch=batch_masked_fill,
-    samples=lambda make: iter(
-        [Sample(make(2, 3), make.bools(2, 3), 1.5), Sample(make(2, 3), make.bools(3), make()),
-            Sample(make(2, 3), make.bools(2, 1), 0),
-         Sample(make(), make.bools(), 2.0)]
-    ),
+    samples=lambda make: [Sample(make(2, 3), make.bools(2, 3), 1.5),
+        Sample(make(2, 3), make.bools(3), make()), Sample(make(2, 3), make.bools(2, 1), 0),
+        Sample(make(), make.bools(), 2.0)],
     lowering="pointwise",
     placing=Placing(repeats=True, deprecated=("masked_fill_", "tensor[mask] = scalar")),
     node_name=by_number(2, "MaskedFillBackward0", "MaskedFillBackward1"),

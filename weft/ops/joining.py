@@ -59,7 +59,7 @@ for _rank in (1, 2, 3):
 # -- diagonals and products ----------------------------------------------------------------------------------
 @composite(
     "*tensors: Tensors", method=False,
-    samples=lambda make: iter([Sample(make(2, 3), make(), make(2)), Sample(make(1, 2))]),
+    samples=lambda make: [Sample(make(2, 3), make(), make(2)), Sample(make(1, 2))],
 )  # fmt: skip
 def block_diag(tensors: Sequence[TensorLike]) -> Any:
     """The matrices along the diagonal of one, zeros elsewhere."""
@@ -84,7 +84,7 @@ def block_diag(tensors: Sequence[TensorLike]) -> Any:
 
 @composite(
     "*tensors: Tensors", method=False,
-    samples=lambda make: iter([Sample(make(2), make(3)), Sample(make(3)), Sample(make(2), make(1), make(2))]),
+    samples=lambda make: [Sample(make(2), make(3)), Sample(make(3)), Sample(make(2), make(1), make(2))],
 )  # fmt: skip
 def cartesian_prod(tensors: Sequence[TensorLike]) -> Any:
     """All combinations of one element from each vector, as rows."""
@@ -118,7 +118,7 @@ _places: Op = index(
     lambda x, r, repeated: TensorType((r * _places_count(x.shape[0], r, repeated),), int64, x.device),
     "input: Tensor, r: int, with_replacement: bool", method=False, function=False,
     batch=lambda op, size, args, dims: (op(ops.select(args[0], dims[0], 0), *args[1:]), None),
-    samples=lambda make: iter([Sample(make(4), 2, False), Sample(make(3), 2, True)]),
+    samples=lambda make: [Sample(make(4), 2, False), Sample(make(3), 2, True)],
     refuses="nothing",
 )  # fmt: skip
 

@@ -176,7 +176,7 @@ def regular(make: Maker, *shape: int) -> Any:
 
 def matrices(*shapes: tuple[int, ...], rest: tuple[Any, ...] = ()) -> Samples:
     """Matrices of full rank in these shapes."""
-    return lambda make: iter([Sample(regular(make, *shape), *rest) for shape in shapes])
+    return lambda make: [Sample(regular(make, *shape), *rest) for shape in shapes]
 
 
 def square_samples(make: Maker) -> Iterator[Sample]:
@@ -315,7 +315,7 @@ cofactor_derivative: Op = contract(
     "cofactor_derivative", _cofactor_derivative, lambda g, x: square_rule("det", "lu_cpu")(x),
     "input: Tensor, A: Tensor", method=False, function=False, out=False, batch=_batch_pair,
     vjp=(lambda h, _out, _g, x: cofactor_derivative(h, x), lambda h, _out, g, x: _third_derivative(h, g, x)),
-    samples=lambda make: iter([Sample(make(*s), regular(make, *s)) for s in ((3, 3), (2, 2, 2), (1, 1))]),
+    samples=lambda make: [Sample(make(*s), regular(make, *s)) for s in ((3, 3), (2, 2, 2), (1, 1))],
 )  # fmt: skip
 cofactor = contract(
     "cofactor", _cofactor, square_rule("det", "lu_cpu"), MATRIX, method=False, function=False, out=False,
@@ -539,7 +539,7 @@ def _identity(x: Array) -> Array:
 identity_like = contract(
     "identity_like", _identity, lambda x: x, "input: Tensor", method=False, function=False, out=False,
     vjp=lambda g: None, batch=batch_leading,
-    samples=lambda make: iter([Sample(make(2, 2), grad=False), Sample(make(3, 0, 0), grad=False)]),
+    samples=lambda make: [Sample(make(2, 2), grad=False), Sample(make(3, 0, 0), grad=False)],
     refuses="nothing", lowering="indexing",
 )  # fmt: skip
 
@@ -772,7 +772,7 @@ def _slogdet(input: TensorLike) -> Any:
 
 @composite(
     "*matrices: Tensors", name="chain_matmul", method=False, out="exact",
-    samples=lambda make: iter([Sample(make(2, 3), make(3, 1), make(1, 4))]),
+    samples=lambda make: [Sample(make(2, 3), make(3, 1), make(1, 4))],
 )  # fmt: skip
 def chain_matmul(matrices: Sequence[TensorLike]) -> Any:
     """The product of matrices in the cheapest order."""

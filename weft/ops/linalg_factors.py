@@ -149,7 +149,7 @@ permutation: Op = contract(
     "pivots_to_matrix", _permutation_kernel,
     lambda pivots, rows, kind: TensorType((*pivots.shape[:-1], rows, rows), kind, pivots.device),
     "pivots: Tensor, rows: int, dtype: DType", batch=batch_leading,
-    samples=lambda make: iter([Sample(np.asarray([2, 3, 3], np.int32), 3, make.kind)]), **HIDDEN,
+    samples=lambda make: [Sample(np.asarray([2, 3, 3], np.int32), 3, make.kind)], **HIDDEN,
     refuses="integers",
 )  # fmt: skip
 """The matrix P that exchanges rows as LAPACK's pivots say, in order."""
@@ -221,7 +221,7 @@ def _old_lu(A: TensorLike, pivot: bool, get_infos: bool) -> Any:
 @composite(
     "LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True", method=False,
     returns=LU_UNPACK,
-    samples=lambda make: iter([Sample(regular(make, 3, 3), np.asarray([2, 2, 3], np.int32))]),
+    samples=lambda make: [Sample(regular(make, 3, 3), np.asarray([2, 2, 3], np.int32))],
 )  # fmt: skip
 def lu_unpack(LU_data: TensorLike, LU_pivots: TensorLike, unpack_data: bool, unpack_pivots: bool) -> Any:
     """P, L and U of what `lu_factor` gave."""
@@ -492,7 +492,7 @@ def _singular_rule(x: TensorType, check: bool) -> TensorType:
 _singular = contract(
     "_singular_orders", _singular_kernel, _singular_rule,
     "A: Tensor, check: bool", batch=batch_leading,
-    samples=lambda make: iter([Sample(regular(make, 2, 2), False)]), **HIDDEN,
+    samples=lambda make: [Sample(regular(make, 2, 2), False)], **HIDDEN,
 )  # fmt: skip
 
 

@@ -140,7 +140,7 @@ def _geqrf_kernel(x: Array) -> tuple[Array, Array]:
 geqrf = contract(
     "geqrf", _geqrf_kernel, _geqrf_rule, "input: Tensor", returns=GEQRF, out="exact",
     batch=batch_several,
-    samples=lambda make: iter([Sample(regular(make, *s), grad=False) for s in ((3, 2), (2, 3), (2, 2, 2))]),
+    samples=lambda make: [Sample(regular(make, *s), grad=False) for s in ((3, 2), (2, 3), (2, 2, 2))],
     doc="QR as LAPACK packs it: R, and below it the reflectors whose product is Q.",
 )  # fmt: skip
 
@@ -330,19 +330,16 @@ def _cholesky_inverse_gradient(g: TensorLike, out: TensorLike, x: TensorLike, up
 contract(
     "cholesky_inverse", _cholesky_inverse_kernel, _cholesky_inverse_rule,
     "input: Tensor, upper: bool = False", conjugates=True, vjp=_cholesky_inverse_gradient,
-    samples=lambda make: iter(
-        [
-            Sample(_factor(make, False, 3, 3), grad=False), Sample(_factor(make, False, 2, 2, 2), grad=False),
-            Sample(_factor(make, True, 2, 2), True, grad=False),
-        ]
-    ),
+    samples=lambda make: [Sample(_factor(make, False, 3, 3), grad=False),
+        Sample(_factor(make, False, 2, 2, 2), grad=False),
+        Sample(_factor(make, True, 2, 2), True, grad=False)],
     batch=batch_leading, doc="The inverse of A, for its Cholesky factor.",
 )  # fmt: skip
 
 
 @composite(
     "b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False",
-    returns=TRIANGULAR, samples=lambda make: iter([Sample(make(3, 2), regular(make, 3, 3))]),
+    returns=TRIANGULAR, samples=lambda make: [Sample(make(3, 2), regular(make, 3, 3))],
 )  # fmt: skip
 def triangular_solve(b: TensorLike, A: TensorLike, upper: bool, transpose: bool, unitriangular: bool) -> Any:
     """The solution of A X = b for a triangular A, and a copy of A."""
@@ -355,7 +352,7 @@ def triangular_solve(b: TensorLike, A: TensorLike, upper: bool, transpose: bool,
 # -- ranks, determinants, tensors ----------------------------------------------------------------------------
 @composite(
     "A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None",
-    namespace="linalg", samples=lambda make: iter([Sample(regular(make, 3, 2), grad=False)]),
+    namespace="linalg", samples=lambda make: [Sample(regular(make, 3, 2), grad=False)],
 )  # fmt: skip
 def matrix_rank(
     A: TensorLike,
@@ -396,7 +393,7 @@ def _column(value: Operand) -> Any:
 
 
 @composite(
-    "A: Tensor", samples=lambda make: iter([Sample(_positive(make, 3, 3)), Sample(_positive(make, 2, 2, 2))])
+    "A: Tensor", samples=lambda make: [Sample(_positive(make, 3, 3)), Sample(_positive(make, 2, 2, 2))]
 )
 def logdet(A: TensorLike) -> Any:
     """The logarithm of the determinant; NaN where that is negative."""
@@ -429,8 +426,8 @@ def _sides(shape: tuple[int, ...], count: int, word: str) -> tuple[int, int]:
 
 @composite(
     "A: Tensor, ind: int = 2", namespace="linalg", out=True,
-    samples=lambda make: iter([Sample(regular(make, 4, 4).reshape(2, 2, 4), 2), Sample(
-        regular(make, 4, 4).reshape(4, 2, 2), ind=1)]),
+    samples=lambda make: [Sample(regular(make, 4, 4).reshape(2, 2, 4), 2),
+        Sample( regular(make, 4, 4).reshape(4, 2, 2), ind=1)],
 )  # fmt: skip
 def tensorinv(A: TensorLike, ind: int) -> Any:
     """The inverse of a tensor as a map from its last dimensions to its first `ind`."""
@@ -443,7 +440,7 @@ def tensorinv(A: TensorLike, ind: int) -> Any:
 
 @composite(
     "A: Tensor, B: Tensor, dims: Any = None", namespace="linalg", out=True,
-    samples=lambda make: iter([Sample(regular(make, 4, 4).reshape(2, 2, 4), make(2, 2))]),
+    samples=lambda make: [Sample(regular(make, 4, 4).reshape(2, 2, 4), make(2, 2))],
 )  # fmt: skip
 def tensorsolve(A: TensorLike, B: TensorLike, dims: Sizes | None) -> Any:
     """X with A X = B, where A maps tensors of X's shape to tensors of B's."""
@@ -458,7 +455,7 @@ def tensorsolve(A: TensorLike, B: TensorLike, dims: Sizes | None) -> Any:
 
 @composite(
     "x: Tensor, *, N: Any = None", namespace="linalg", name="vander",
-    samples=lambda make: iter([Sample(make(3)), Sample(make(2, 3), N=2)]),
+    samples=lambda make: [Sample(make(3)), Sample(make(2, 3), N=2)],
 )  # fmt: skip
 def _vander(x: TensorLike, N: int | None) -> Any:
     """Rows of rising powers of each element."""
@@ -475,7 +472,7 @@ def _vander(x: TensorLike, N: int | None) -> Any:
 
 @composite(
     "input: Tensor, tensor: Tensor", name="vdot", out=True,
-    aliases=(), samples=lambda make: iter([Sample(make(3), make(3)), Sample(make(0), make(0))]),
+    aliases=(), samples=lambda make: [Sample(make(3), make(3)), Sample(make(0), make(0))],
 )  # fmt: skip
 def vdot(input: TensorLike, tensor: TensorLike) -> Any:
     """The dot product of two vectors, the first conjugated."""

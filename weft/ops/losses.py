@@ -157,7 +157,7 @@ mse_elements = reduce(
     "mse_loss", _mse_kernel, _mse_rule, "input: Tensor, target: Tensor, reduction: str",
     vjp=(_mse_vjp, lambda g, _out, x, y, reduction: ops.neg(_mse_vjp(g, _out, x, y, reduction))),
     batch=_mse_batch,
-    samples=lambda make: iter([Sample(make(2, 3), make(2, 3), how) for how in REDUCTIONS]),
+    samples=lambda make: [Sample(make(2, 3), make(2, 3), how) for how in REDUCTIONS],
     trusted=True, **HIDDEN, refuses="nothing", lowering="losses",
 )  # fmt: skip
 
@@ -232,7 +232,7 @@ def _two_parts(
             lambda g, _out, x, y, edge: gradient(g, x, y, edge),
             lambda g, _out, x, y, edge: ops.neg(gradient(g, x, y, edge)),
         ),
-        samples=lambda make: iter([Sample(make(2, 3), make(2, 3), 0.7), Sample(make(3), make(), 1.0)]),
+        samples=lambda make: [Sample(make(2, 3), make(2, 3), 0.7), Sample(make(3), make(), 1.0)],
         native_above=True, stepwise=stepwise, **HIDDEN,
     )  # fmt: skip
 
@@ -364,7 +364,7 @@ def _bce_vjp(g: TensorLike, _out: object, x: TensorLike, y: TensorLike) -> Any:
 bce_elements = pointwise(
     "binary_cross_entropy", _bce_kernel, float_result, signature="input: Tensor, target: Tensor",
     vjp=(_bce_vjp, lambda g, _out, x: ops.mul(g, ops.sub(ops.log(ops.rsub(x, 1)), ops.log(x)))),
-    samples=lambda make: iter([Sample(make(2, 3, low=0.1, high=0.9), make(2, 3, low=0.1, high=0.9))]),
+    samples=lambda make: [Sample(make(2, 3, low=0.1, high=0.9), make(2, 3, low=0.1, high=0.9))],
     **HIDDEN, refuses="anything", lowering="losses",
 )  # fmt: skip
 

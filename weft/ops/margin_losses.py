@@ -175,7 +175,7 @@ def _within_kernel(target: Array, low: int, high: int, message: str) -> Array:
 within: Op = index(
     "within", _within_kernel, lambda target, low, high, message: target,
     "input: Tensor, low: int, high: int, message: str", batch=unchanged,
-    samples=lambda make: iter([Sample(make.ints(3, high=4), 0, 4, "out of range")]), **HIDDEN,
+    samples=lambda make: [Sample(make.ints(3, high=4), 0, 4, "out of range")], **HIDDEN,
     refuses="integers",
 )  # fmt: skip
 """The same numbers; refuses those outside [low, high)."""
@@ -333,7 +333,7 @@ def _variance_kernel(variance: Array, eps: float) -> Array:
 
 variance_above: Op = index(
     "variance_above", _variance_kernel, lambda variance, eps: variance, "input: Tensor, eps: float",
-    vjp=lambda g: g, batch=unchanged, samples=lambda make: iter([Sample(make(2, 3, low=0.5), 1e-6)]),
+    vjp=lambda g: g, batch=unchanged, samples=lambda make: [Sample(make(2, 3, low=0.5), 1e-6)],
     **HIDDEN,
 )  # fmt: skip
 """A variance kept above eps, to which gradients flow as if it had not been; negative ones are refused."""

@@ -182,7 +182,7 @@ def _back(x: Array, kind: Any) -> Array:
 _median_back = index(
     "_median_back", _back, lambda x, kind: TensorType(x.shape, kind, x.device),
     "input: Tensor, dtype: DType", method=False, function=False,
-    samples=lambda make: iter([Sample(make(3), dtypes.int64, grad=False)]),
+    samples=lambda make: [Sample(make(3), dtypes.int64, grad=False)],
 )  # fmt: skip
 """Medians of numbers that are no floats, in their dtype again; of nothing they have none."""
 
@@ -317,9 +317,8 @@ def normalize(input: Any, ord: float, dim: int, eps: float, dtype: Any, mask: An
     "input: Tensor, other: Tensor, *, dtype: DType = None, input_mask: MaybeTensor = None, "
     "other_mask: MaybeTensor = None",
     namespace="masked",
-    samples=lambda make: iter(
-        [Sample(make(3), make(3)), Sample(make(3), make(3), input_mask=make.bools(3), grad=False)]
-    ),
+    samples=lambda make: [Sample(make(3), make(3)),
+        Sample(make(3), make(3), input_mask=make.bools(3), grad=False)],
 )  # fmt: skip
 def logaddexp(input: Any, other: Any, dtype: Any, input_mask: Any, other_mask: Any) -> Any:
     """log(exp(input) + exp(other)), of the unmasked elements."""

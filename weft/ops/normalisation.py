@@ -597,7 +597,7 @@ def _batch_samples(make: Maker) -> Iterator[Sample]:
     "MaybeTensor, "
     "training: bool, momentum: Any, eps: float, cudnn_enabled: bool",
     method=False,
-    samples=lambda make: iter([Sample(make(4, 3), make(3), make(3), None, None, True, 0.1, 1e-3, False)]),
+    samples=lambda make: [Sample(make(4, 3), make(3), make(3), None, None, True, 0.1, 1e-3, False)],
 )
 def batch_norm(
     x: TensorLike, weight: MaybeTensor, bias: MaybeTensor, mean: MaybeTensor, variance: MaybeTensor,
@@ -662,7 +662,7 @@ def _instance_norm_user(
     "MaybeTensor, "
     "use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool",
     method=False,
-    samples=lambda make: iter([Sample(make(2, 3, 4), make(3), make(3), None, None, True, 0.1, 1e-3, False)]),
+    samples=lambda make: [Sample(make(2, 3, 4), make(3), make(3), None, None, True, 0.1, 1e-3, False)],
 )
 def instance_norm(
     x: TensorLike, weight: MaybeTensor, bias: MaybeTensor, mean: MaybeTensor, variance: MaybeTensor,

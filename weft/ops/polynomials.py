@@ -192,9 +192,7 @@ def _bessel(name: str, kernel: Callable[[Array], Array], doc: str) -> Op:
     return pointwise(
         name, kernel, refusing(float_result, NARROW | COMPLEX, f"{name}_cpu"), signature="input: Tensor",
         namespace="special", out=True, trusted=False, doc=doc,
-        samples=lambda make: iter(
-            [Sample(make(2, 3, low=0.3, high=4), grad=False), Sample(make(), grad=False)]
-        ),
+        samples=lambda make: [Sample(make(2, 3, low=0.3, high=4), grad=False), Sample(make(), grad=False)],
     )  # fmt: skip
 
 

@@ -93,7 +93,7 @@ def _over(draw: str) -> Op:
     return random(
         f"philox_{draw}_like", kernel, lambda x, *_rest: x, ", ".join(words), vjp=lambda g: ops.zeros_like(g),
         node=NODES[draw], method=False, function=False,
-        samples=lambda make: iter([Sample(make(2, 3), 7, 5, *_example(draw), grad=False)]),
+        samples=lambda make: [Sample(make(2, 3), 7, 5, *_example(draw), grad=False)],
         refuses="nothing",
     )  # fmt: skip
 
@@ -120,7 +120,7 @@ philox_permutation = create(
     lambda n, key, offset, dtype, device, _grad: TensorType((n,), dtype, creation_device(device)),
     "n: int, key: int, offset: int, dtype: DType, device: Device = None, requires_grad: bool = False",
     method=False, function=False,
-    samples=lambda make: iter([Sample(5, 7, 5, dtypes.int64)]),
+    samples=lambda make: [Sample(5, 7, 5, dtypes.int64)],
 )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ philox_bernoulli_by = random(
     "p: Tensor, key: int, offset: int, dtype: DType, size: Any",
     vjp=lambda g, _out, _p: ops.new_zeros(g, _p.shape), node="BernoulliBackward0", method=False,
     function=False,
-    samples=lambda make: iter([Sample(make(2, 3, low=0, high=1), 7, 5, dtypes.float64, (2, 3), grad=False)]),
+    samples=lambda make: [Sample(make(2, 3, low=0, high=1), 7, 5, dtypes.float64, (2, 3), grad=False)],
 )  # fmt: skip
 
 
@@ -164,9 +164,8 @@ philox_normal_by = random(
     vjp=(lambda g, _out, _mean: ops.new_zeros(g, _mean.shape), lambda g, _out, _mean, _std: ops.new_zeros(g,
     _std.shape)),
     node="NormalBackward3", method=False, function=False,
-    samples=lambda make: iter(
-        [Sample(make(2, 1), make(3, low=0.5), 7, 5, grad=False), Sample(make(2), 2.0, 7, 5, grad=False)]
-    ),
+    samples=lambda make: [Sample(make(2, 1), make(3, low=0.5), 7, 5, grad=False),
+        Sample(make(2), 2.0, 7, 5, grad=False)],
 )  # fmt: skip
 
 
@@ -184,8 +183,8 @@ def _multinomial_rule(
 philox_multinomial = random(
     "philox_multinomial", _multinomial, _multinomial_rule,
     "input: Tensor, key: int, offset: int, num_samples: int, replacement: bool", method=False, function=False,
-    samples=lambda make: iter([Sample(make(3, 4, low=0.1), 7, 5, 2, False), Sample(make(4, low=0.1), 7, 5,
-    6, True)]),
+    samples=lambda make: [Sample(make(3, 4, low=0.1), 7, 5, 2, False),
+        Sample(make(4, low=0.1), 7, 5, 6, True)],
 )  # fmt: skip
 
 
@@ -350,7 +349,7 @@ def _standard(name: str, doc: str, draw: str, check: Callable[..., None]) -> Op:
 
     return sampler(
         f"*size: Shape, {DRAWN}", name, method=False, out=True, doc=doc, refuses="nothing", lowering="random",
-        samples=lambda make: iter([Sample((2, 3))]),
+        samples=lambda make: [Sample((2, 3))],
     )(body)  # fmt: skip
 
 
@@ -362,7 +361,7 @@ randn = _standard("randn", "Normal numbers of mean 0 and variance 1.", "normal",
     f"low: int = None, high: int = None, size: Shape = None, *, {DRAWN}",
     method=False,
     out=True,
-    samples=lambda make: iter([Sample(5, (2, 3)), Sample(-2, 5, (4,))]),
+    samples=lambda make: [Sample(5, (2, 3)), Sample(-2, 5, (4,))],
     refuses="nothing",
     lowering="random",
 )
@@ -394,9 +393,7 @@ def randint(
     return _created("randint", "integers", size, (low, high), kind, generator, device, requires_grad)
 
 
-@sampler(
-    f"n: int, *, {DRAWN}", method=False, out=True, samples=lambda make: iter([Sample(5)]), refuses="nothing"
-)
+@sampler(f"n: int, *, {DRAWN}", method=False, out=True, samples=lambda make: [Sample(5)], refuses="nothing")
 def randperm(
     n: int, generator: Generator | None, dtype: DType, layout: layout | None, device: DeviceLike,
     pin_memory: bool, requires_grad: bool,
@@ -679,7 +676,7 @@ def log_normal(x: TensorLike, mean: float, std: float, generator: Generator | No
     return _written("log_normal_", "log_normal", x, _floats(mean, std), generator)
 
 
-@_filler("p: float", samples=lambda make: iter([Sample(make(2, 3), 0.25, grad=False)]))
+@_filler("p: float", samples=lambda make: [Sample(make(2, 3), 0.25, grad=False)])
 def geometric(x: TensorLike, p: float, generator: Generator | None) -> Any:
     """How many trials until the first success, each with probability p."""
     kind = type_of(x).dtype

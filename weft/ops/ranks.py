@@ -60,7 +60,7 @@ def _both_gradient(g: tuple[Any, Any], out: tuple[Any, Any], x: TensorLike, dim:
 _aminmax: Op = reduce(
     "_aminmax", lambda x, dim, keepdim: (ops.amin(x, dim, keepdim), ops.amax(x, dim, keepdim)), _both_rule,
     "input: Tensor, dim: Dims, keepdim: bool", vjp=_both_gradient, node="AminmaxBackward0",
-    samples=lambda make: iter([Sample(make.distinct(2, 3), (), False), Sample(make.distinct(2, 3), 1, True)]),
+    samples=lambda make: [Sample(make.distinct(2, 3), (), False), Sample(make.distinct(2, 3), 1, True)],
     **HIDDEN,
     refuses="nothing", lowering="extremes",
 )  # fmt: skip
@@ -281,9 +281,7 @@ mode = _chosen(
 )  # fmt: skip
 
 
-@composite(
-    "input: Tensor", out="exact", samples=lambda make: iter([Sample(make.distinct(3, 4)), Sample(make())])
-)
+@composite("input: Tensor", out="exact", samples=lambda make: [Sample(make.distinct(3, 4)), Sample(make())])
 def msort(input: TensorLike) -> Any:
     """Sorted along the first dimension."""
     return ops.sort(input, 0)[0]
@@ -393,7 +391,7 @@ def _levels_kernel(q: Array) -> Array:
 
 _levels: Op = index(
     "_quantile_levels", _levels_kernel, lambda q: q, "input: Tensor", vjp=lambda g: g,
-    batch=unchanged, samples=lambda make: iter([Sample(make(3, low=0.2, high=0.8))]),
+    batch=unchanged, samples=lambda make: [Sample(make(3, low=0.2, high=0.8))],
     method=False, function=False,
 )  # fmt: skip
 

@@ -31,7 +31,7 @@ are given g as it is and themselves say what is conjugated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextvars import copy_context
 from typing import Any, Final, TypeVar, Unpack
 
@@ -120,7 +120,7 @@ class Op:
     of_numbers: bool
     node: str | None
     node_name: Callable[[Any], str] | None
-    samples: Callable[..., Iterator[Any]] | None
+    samples: Callable[..., Iterable[Any]] | None
     doc: str
 
     def __init__(

@@ -430,7 +430,7 @@ def _extreme_of_all(name: str, ufunc: str) -> Op:
         f"_{name}_all", lambda x: kernel(x, None, False), lambda x: rule(x, None, False), "input: Tensor",
         vjp=lambda g, out, x: shared_gradient(g, out, x, None, False), method=False, function=False,
         out=False, node=f"{name.capitalize()}Backward1", batch=_batch_all(ufunc), trusted=True,
-        samples=lambda make: iter([Sample(make.distinct(2, 3)), Sample(make.distinct())]),
+        samples=lambda make: [Sample(make.distinct(2, 3)), Sample(make.distinct())],
         refuses="nothing", lowering="extremes",
     )  # fmt: skip
 

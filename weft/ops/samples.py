@@ -7,7 +7,7 @@ against finite differences, and so on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class Maker:
         return values.reshape(shape).astype(self.kind.numpy)
 
 
-Samples = Callable[[Maker], Iterator[Sample]]
+Samples = Callable[[Maker], Iterable[Sample]]
 
 
 def unary_samples(low: float, high: float) -> Samples:

@@ -137,9 +137,8 @@ def _shift_kernel(x: Array, dim: int, by: int, fill: float) -> Array:
 _shift: Op = index(
     "_shift", _shift_kernel, lambda x, dim, by, fill: x, "input: Tensor, dim: Dim, by: int, fill: float",
     vjp=lambda g, _out, _x, dim, by: _shift(g, dim, -by, 0), method=False, function=False,
-    samples=lambda make: iter(
-        [Sample(make(2, 3), 1, 1, 0), Sample(make(2, 3), 0, -1, 1), Sample(make(2, 0), 1, 1, 0)]
-    ),
+    samples=lambda make: [Sample(make(2, 3), 1, 1, 0), Sample(make(2, 3), 0, -1, 1),
+        Sample(make(2, 0), 1, 1, 0)],
     refuses="nothing", lowering="indexing",
 )  # fmt: skip
 """The elements moved along a dimension by `by` places; what is vacated holds `fill`."""
@@ -207,9 +206,7 @@ _linear_scan: Op = index(
     "input: Tensor, factors: Tensor, dim: Dim, reverse: bool", vjp=(
         lambda g, _out, _x, factors, dim, reverse: _adjoint_scan(g, factors, dim, reverse), _factors_gradient,
     ), method=False, function=False, batch=_batch_linear_scan,
-    samples=lambda make: iter(
-        [Sample(make(3, 4), make(3, 4), 1, False), Sample(make(5, 2), make(5, 2), 0, True)]
-    ),
+    samples=lambda make: [Sample(make(3, 4), make(3, 4), 1, False), Sample(make(5, 2), make(5, 2), 0, True)],
     refuses="nothing", lowering="scatter",
 )  # fmt: skip
 """y[i] = x[i] + factors[i] y[i-1] along a dimension (y[i+1] if reverse)."""

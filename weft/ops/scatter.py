@@ -521,11 +521,9 @@ index_copy: Op = index_family(
         lambda g, _out, _x, dim, places, _source: _rows_gradient(g, dim, places, _source),
     ),
     batch=batch_rows,
-    samples=lambda make: iter(
-        [Sample(make(3, 4), 0, np.array([2, 0]), make(2, 4)),
-            Sample(make(3, 4), -1, np.array([1]), make(3, 1)),
-         Sample(make(3), 0, np.asarray(1), make()), Sample(make(), 0, np.zeros(1, np.int64), make())]
-    ),
+    samples=lambda make: [Sample(make(3, 4), 0, np.array([2, 0]), make(2, 4)),
+        Sample(make(3, 4), -1, np.array([1]), make(3, 1)), Sample(make(3), 0, np.asarray(1), make()),
+        Sample(make(), 0, np.zeros(1, np.int64), make())],
     refuses="integers", lowering="scatter", apart=True, placing=Placing(),
 )  # fmt: skip
 
@@ -567,10 +565,8 @@ index_fill: Op = index_family(
         ),
     ),
     batch=batch_rows,
-    samples=lambda make: iter(
-        [Sample(make(3, 4), 0, np.array([2, 0]), 1.5), Sample(make(3, 4), -1, np.array([1, -1]), make()),
-            Sample(make(), 0, np.asarray(0), make())]
-    ),
+    samples=lambda make: [Sample(make(3, 4), 0, np.array([2, 0]), 1.5),
+        Sample(make(3, 4), -1, np.array([1, -1]), make()), Sample(make(), 0, np.asarray(0), make())],
     refuses="integers", lowering="scatter", placing=Placing(repeats=True, deprecated=("index_fill_",
     "tensor[mask] = scalar")),
     node_name=by_number(2, "IndexFillBackward0", "IndexFillBackward1"),
@@ -645,7 +641,7 @@ index_embed: Op = index_family(
     lambda g, indices, dims, shape: _put(namespace(g).zeros(shape, g.dtype), g, indices, dims, True),
     lambda g, indices, dims, shape: like(g, shape), "input: Tensor, indices: Tensors, dims: Any, shape: Any",
     vjp=(lambda g, _out, _x, indices, dims: index(g, indices, dims), None), method=False, function=False,
-    samples=lambda make: iter([Sample(make(5, 4), [make.ints(5, high=3)], (0,), (3, 4))]),
+    samples=lambda make: [Sample(make(5, 4), [make.ints(5, high=3)], (0,), (3, 4))],
     batch=batch_index_embed,
     refuses="integers", lowering="scatter",
 )  # fmt: skip
@@ -720,11 +716,9 @@ masked_scatter: Op = index_family(
         lambda g, _out, _x, mask: sum_to_size(masked_fill(g, mask, 0), _x.shape), None,
         _masked_scatter_source,
     ),
-    samples=lambda make: iter(
-        [Sample(make(2, 3), make.bools(2, 3), make(2, 4)), Sample(make(2, 3), make.bools(3), make(6)),
-            Sample(make(3), make.bools(2, 3), make(6)),
-         Sample(make(), make.bools(), make(1))]
-    ),
+    samples=lambda make: [Sample(make(2, 3), make.bools(2, 3), make(2, 4)),
+        Sample(make(2, 3), make.bools(3), make(6)), Sample(make(3), make.bools(2, 3), make(6)),
+        Sample(make(), make.bools(), make(1))],
     refuses="integers", placing=Placing(),
 )  # fmt: skip
 
@@ -739,7 +733,7 @@ _take_backward: Op = index_family(
     "_take_backward", _take_back, lambda g, places, shape: like(g, shape),
     "input: Tensor, index: Tensor, shape: Any",
     vjp=(lambda g, _out, _x, places: take(g, places), None), method=False, function=False,
-    samples=lambda make: iter([Sample(make(5), make.ints(5, high=6, low=-6), (2, 3))]),
+    samples=lambda make: [Sample(make(5), make.ints(5, high=6, low=-6), (2, 3))],
     refuses="integers", lowering="scatter",
 )  # fmt: skip
 
@@ -772,19 +766,19 @@ def _replacing(
 _replacing(
     select,
     "dim: Dim, index: int",
-    lambda make: iter([Sample(make(3, 4), make(4), 0, 1)]),
+    lambda make: [Sample(make(3, 4), make(4), 0, 1)],
     "A copy with one slice replaced.",
 )
 _replacing(
     slice_,
     "dim: Dim = 0, start: Any = None, end: Any = None, step: int = 1",
-    lambda make: iter([Sample(make(3, 4), make(3, 2), 1, 0, 4, 2)]),
+    lambda make: [Sample(make(3, 4), make(3, 2), 1, 0, 4, 2)],
     "A copy with a range of slices replaced.",
     exact_or_first,
 )
 _replacing(
     diagonal,
     "offset: int = 0, dim1: Dim = 0, dim2: Dim = 1",
-    lambda make: iter([Sample(make(3, 4), make(3)), Sample(make(3, 4), make(2), -1)]),
+    lambda make: [Sample(make(3, 4), make(3)), Sample(make(3, 4), make(2), -1)],
     "A copy with a diagonal replaced.",
 )

@@ -174,8 +174,8 @@ stack: Op = index(
     "stack", _stack, _stack_rule, "tensors: Tensors, dim: NewDim = 0", batch=joined,
     vjp=lambda g, _out, _tensors, dim: list(unbind(g, dim)), method=False, out=check_joined, amp="widest",
     trusted=True,
-    samples=lambda make: iter([Sample([make(2, 3), make(2, 3)]), Sample([make(2), make(2)], -1),
-        Sample([make(), make()])]),
+    samples=lambda make: [Sample([make(2, 3), make(2, 3)]), Sample([make(2), make(2)], -1),
+        Sample([make(), make()])],
     refuses="nothing", lowering="pointwise",
 )  # fmt: skip
 
@@ -188,8 +188,8 @@ def _at_least(x: TensorLike, rank: int) -> Any:
 
 @composite(
     "tensors: Tensors", method=False, out=check_joined,
-    samples=lambda make: iter([Sample([make(2, 3), make(2, 1)]), Sample([make(2), make(3)]),
-        Sample([make(), make(1)])]),
+    samples=lambda make: [Sample([make(2, 3), make(2, 1)]), Sample([make(2), make(3)]),
+        Sample([make(), make(1)])],
 )  # fmt: skip
 def hstack(tensors: Sequence[TensorLike]) -> Any:
     """Joined along the second dimension (the first, for vectors)."""
@@ -201,8 +201,8 @@ def hstack(tensors: Sequence[TensorLike]) -> Any:
 
 @composite(
     "tensors: Tensors", method=False, out=check_joined, aliases=("row_stack",),
-    samples=lambda make: iter([Sample([make(2, 3), make(1, 3)]), Sample([make(2), make(2)]),
-        Sample([make(), make(1)])]),
+    samples=lambda make: [Sample([make(2, 3), make(1, 3)]), Sample([make(2), make(2)]),
+        Sample([make(), make(1)])],
 )  # fmt: skip
 def vstack(tensors: Sequence[TensorLike]) -> Any:
     """Joined along the first dimension, vectors as rows."""
@@ -213,7 +213,7 @@ def vstack(tensors: Sequence[TensorLike]) -> Any:
 
 @composite(
     "tensors: Tensors", method=False, out=check_joined,
-    samples=lambda make: iter([Sample([make(2, 3, 1), make(2, 3, 2)]), Sample([make(2), make(2)])]),
+    samples=lambda make: [Sample([make(2, 3, 1), make(2, 3, 2)]), Sample([make(2), make(2)])],
 )  # fmt: skip
 def dstack(tensors: Sequence[TensorLike]) -> Any:
     """Joined along the third dimension."""
@@ -225,7 +225,7 @@ def dstack(tensors: Sequence[TensorLike]) -> Any:
 
 @composite(
     "tensors: Tensors", method=False, out=check_joined,
-    samples=lambda make: iter([Sample([make(2), make(2, 3)]), Sample([make(), make(1)])]),
+    samples=lambda make: [Sample([make(2), make(2, 3)]), Sample([make(), make(1)])],
 )  # fmt: skip
 def column_stack(tensors: Sequence[TensorLike]) -> Any:
     """Joined along the second dimension, vectors as columns."""
@@ -285,7 +285,7 @@ repeat: Op = index(
 
 @composite(
     "input: Tensor, *dims: Any",
-    samples=lambda make: iter([Sample(make(2, 3), 2), Sample(make(2, 3), (2, 1, 2)), Sample(make(), (2,))]),
+    samples=lambda make: [Sample(make(2, 3), 2), Sample(make(2, 3), (2, 1, 2)), Sample(make(), (2,))],
 )
 def tile(input: TensorLike, dims: Sizes) -> Any:
     """As repeat; missing leading repeats count as 1."""
@@ -384,20 +384,20 @@ def _flip(x: Array, dims: Sizes) -> Array:
 flip: Op = index(
     "flip", _flip, _flip_rule, "input: Tensor, *dims: Dims", vjp=lambda g, _out, _x, dims: flip(g, dims),
     batch=batch_flip,
-    samples=lambda make: iter([Sample(make(2, 3), 0), Sample(make(2, 3), (0, -1)), Sample(make(2, 3), ()),
-        Sample(make(), (0,))]),
+    samples=lambda make: [Sample(make(2, 3), 0), Sample(make(2, 3), (0, -1)), Sample(make(2, 3), ()),
+        Sample(make(), (0,))],
     refuses="nothing", lowering="pointwise",
 )  # fmt: skip
 
 
-@composite("input: Tensor", samples=lambda make: iter([Sample(make(2, 3))]))
+@composite("input: Tensor", samples=lambda make: [Sample(make(2, 3))])
 def fliplr(input: TensorLike) -> Any:
     if type_of(input).ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return flip(input, (1,))
 
 
-@composite("input: Tensor", samples=lambda make: iter([Sample(make(2, 3)), Sample(make(3))]))
+@composite("input: Tensor", samples=lambda make: [Sample(make(2, 3)), Sample(make(3))])
 def flipud(input: TensorLike) -> Any:
     if type_of(input).ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
@@ -450,7 +450,7 @@ roll: Op = index(
 
 @composite(
     "input: Tensor, k: int = 1, dims: Any = (0, 1)",
-    samples=lambda make: iter([Sample(make(2, 3)), Sample(make(2, 3), 2), Sample(make(2, 3, 4), -1, (1, 2))]),
+    samples=lambda make: [Sample(make(2, 3)), Sample(make(2, 3), 2), Sample(make(2, 3, 4), -1, (1, 2))],
 )
 def rot90(input: TensorLike, k: int, dims: Sizes) -> Any:
     """Rotated by quarter turns in the plane of two dimensions."""
@@ -589,7 +589,7 @@ _diagonal_copy: Op = index(
     lambda x, offset: diagonal(x, offset, 0, 1), "input: Tensor, offset: int = 0",
     vjp=lambda g, _out, _x, offset: _diagonal_back(g, _x.shape, offset), method=False, function=False,
     node="DiagonalBackward0_copy",
-    samples=lambda make: iter([Sample(make(3, 4)), Sample(make(3, 4), -1)]), batch=batch_diagonal_copy,
+    samples=lambda make: [Sample(make(3, 4)), Sample(make(3, 4), -1)], batch=batch_diagonal_copy,
     refuses="nothing", lowering="indexing",
 )  # fmt: skip
 
@@ -601,9 +601,7 @@ def _diagonal_back(g: TensorLike, shape: tuple[int, ...], offset: int) -> Any:
 @composite(
     "input: Tensor, diagonal: int = 0",
     out="exact",
-    samples=lambda make: iter(
-        [Sample(make(3)), Sample(make(3), -1), Sample(make(3, 4)), Sample(make(3, 4), 1)]
-    ),
+    samples=lambda make: [Sample(make(3)), Sample(make(3), -1), Sample(make(3, 4)), Sample(make(3, 4), 1)],
 )
 def diag(input: TensorLike, diagonal: int) -> Any:
     """A square matrix with this diagonal; or, of a matrix, a diagonal."""
@@ -613,8 +611,6 @@ def diag(input: TensorLike, diagonal: int) -> Any:
     return diag_embed(input, diagonal) if rank == 1 else _diagonal_copy(input, diagonal)
 
 
-@composite(
-    "input: Tensor, offset: int = 0", samples=lambda make: iter([Sample(make(2, 2)), Sample(make(3), 1)])
-)
+@composite("input: Tensor, offset: int = 0", samples=lambda make: [Sample(make(2, 2)), Sample(make(3), 1)])
 def diagflat(input: TensorLike, offset: int) -> Any:
     return diag_embed(flat(input), offset)

@@ -55,7 +55,7 @@ KERNELS[_select] = lambda x, dim, position: x[along(wrap_dim(dim, x.ndim), posit
 select: Op = view_family(
     "select", _select, _select_rule, "input: Tensor, dim: Dim, index: int", trusted=True,
     vjp=lambda g, _out, _x, dim, position: embed(g, _x.shape, ((select, (dim, position), None),)),
-    samples=lambda make: iter([Sample(make(2, 3), 0, 1), Sample(make(2, 3), -1, -2), Sample(make(3), 0, 0)]),
+    samples=lambda make: [Sample(make(2, 3), 0, 1), Sample(make(2, 3), -1, -2), Sample(make(3), 0, 0)],
 )  # fmt: skip
 
 
@@ -94,9 +94,11 @@ slice_: Op = view_family(
 
 @composite(
     "input: Tensor, dim: Dim, start: Any, length: int",
-    samples=lambda make: iter(
-        [Sample(make(4, 3), 0, 1, 2), Sample(make(4, 3), -1, -2, 2), Sample(make(4, 3), 0, 4, 0)]
-    ),
+    samples=lambda make: [
+        Sample(make(4, 3), 0, 1, 2),
+        Sample(make(4, 3), -1, -2, 2),
+        Sample(make(4, 3), 0, 4, 0),
+    ],
 )
 def narrow(input: TensorLike, dim: int, start: Any, length: int) -> Any:
     """`length` items of one dimension from `start` on."""
@@ -262,7 +264,7 @@ def filled(g: Sequence[MaybeTensor], outputs: Any) -> list[Any]:
 unbind: Op = view_family(
     "unbind", _unbind, _unbind_rule, "input: Tensor, dim: Dim = 0", several=True, trusted=True,
     vjp=lambda g, _out, _x, dim: ops.stack(filled(g, _out), dim),
-    samples=lambda make: iter([Sample(make(2, 3)), Sample(make(2, 3), -1), Sample(make(3))]),
+    samples=lambda make: [Sample(make(2, 3)), Sample(make(2, 3), -1), Sample(make(3))],
 )  # fmt: skip
 
 
@@ -296,7 +298,7 @@ def _parts_rule(x: TensorType, sizes: Sizes, dim: int) -> tuple[TensorType, ...]
 split_with_sizes: Op = view_family(
     "split_with_sizes", _parts, _parts_rule, "input: Tensor, split_sizes: Any, dim: Dim = 0", several=True,
     trusted=True, vjp=lambda g, _out, _x, sizes, dim: ops.cat(filled(g, _out), dim),
-    samples=lambda make: iter([Sample(make(5, 3), (2, 3)), Sample(make(5, 3), (1, 0, 2), -1)]),
+    samples=lambda make: [Sample(make(5, 3), (2, 3)), Sample(make(5, 3), (1, 0, 2), -1)],
 )  # fmt: skip
 
 
@@ -314,13 +316,13 @@ _split_even: Op = view_family(
     "input: Tensor, split_size: int, dim: Dim = 0",
     vjp=lambda g, _out, _x, each, dim: ops.cat(filled(g, _out), dim), method=False, function=False,
     node="SplitBackward0", several=True, trusted=True,
-    samples=lambda make: iter([Sample(make(5, 3), 2), Sample(make(5, 3), 2, 1)]),
+    samples=lambda make: [Sample(make(5, 3), 2), Sample(make(5, 3), 2, 1)],
 )  # fmt: skip
 
 
 @composite(
     "input: Tensor, split_size_or_sections: Any, dim: Dim = 0", method=False,
-    samples=lambda make: iter([Sample(make(5, 3), 2), Sample(make(5, 3), [1, 2], -1)]),
+    samples=lambda make: [Sample(make(5, 3), 2), Sample(make(5, 3), [1, 2], -1)],
 )  # fmt: skip
 def split(input: TensorLike, split_size_or_sections: Spread, dim: int) -> Any:
     """The tensor cut along one dimension, every so many items or into these sizes."""
@@ -342,7 +344,7 @@ def split(input: TensorLike, split_size_or_sections: Spread, dim: int) -> Any:
 
 @composite(
     "input: Tensor, chunks: int, dim: Dim = 0",
-    samples=lambda make: iter([Sample(make(5, 3), 2), Sample(make(5, 3), 5, 1)]),
+    samples=lambda make: [Sample(make(5, 3), 2), Sample(make(5, 3), 5, 1)],
 )
 def chunk(input: TensorLike, chunks: int, dim: int) -> Any:
     """The tensor cut into at most this many parts of equal size."""
@@ -400,7 +402,7 @@ def tensor_split(input: TensorLike, indices_or_sections: Any, dim: int) -> Any:
 
 @composite(
     "input: Tensor, indices_or_sections: Any",
-    samples=lambda make: iter([Sample(make(2, 4), 2), Sample(make(4), (1, 3))]),
+    samples=lambda make: [Sample(make(2, 4), 2), Sample(make(4), (1, 3))],
 )
 def hsplit(input: TensorLike, indices_or_sections: Spread) -> Any:
     kind = type_of(input)
@@ -413,7 +415,7 @@ def hsplit(input: TensorLike, indices_or_sections: Spread) -> Any:
 
 @composite(
     "input: Tensor, indices_or_sections: Any",
-    samples=lambda make: iter([Sample(make(4, 2), 2), Sample(make(4, 2), (1,))]),
+    samples=lambda make: [Sample(make(4, 2), 2), Sample(make(4, 2), (1,))],
 )
 def vsplit(input: TensorLike, indices_or_sections: Spread) -> Any:
     if type_of(input).ndim < 2:
@@ -424,7 +426,7 @@ def vsplit(input: TensorLike, indices_or_sections: Spread) -> Any:
     return _even_split("vsplit", input, indices_or_sections, 0)
 
 
-@composite("input: Tensor, indices_or_sections: Any", samples=lambda make: iter([Sample(make(1, 2, 4), 2)]))
+@composite("input: Tensor, indices_or_sections: Any", samples=lambda make: [Sample(make(1, 2, 4), 2)])
 def dsplit(input: TensorLike, indices_or_sections: Spread) -> Any:
     if type_of(input).ndim < 3:
         raise RuntimeError(
@@ -469,14 +471,14 @@ gather_flat: Op = index(
     "gather_flat", _gather_flat, lambda x, positions: like(x, positions.shape),
     "input: Tensor, positions: Any",
     vjp=lambda g, _out, _x, positions: scatter_flat(g, positions, _x.shape), method=False, function=False,
-    samples=lambda make: iter([Sample(make(2, 3), np.array([0, 5, 5, -1]))]), batch=batch_gather_flat,
+    samples=lambda make: [Sample(make(2, 3), np.array([0, 5, 5, -1]))], batch=batch_gather_flat,
     refuses="integers", lowering="indexing",
 )  # fmt: skip
 scatter_flat: Op = index(
     "scatter_flat", _scatter_flat, lambda g, positions, shape: like(g, shape),
     "input: Tensor, positions: Any, shape: Any",
     vjp=lambda g, _out, _x, positions: gather_flat(g, positions), method=False, function=False,
-    samples=lambda make: iter([Sample(make(4), np.array([0, 5, 5, -1]), (2, 3))]), batch=batch_scatter_flat,
+    samples=lambda make: [Sample(make(4), np.array([0, 5, 5, -1]), (2, 3))], batch=batch_scatter_flat,
     refuses="integers", lowering="indexing",
 )  # fmt: skip
 
@@ -512,8 +514,8 @@ def _unfold_vjp(g: TensorLike, _out: object, _x: TensorType, dimension: int, siz
 unfold: Op = view_family(
     "unfold", _unfold, _unfold_rule, "input: Tensor, dimension: Dim, size: int, step: int", vjp=_unfold_vjp,
     function=False,
-    samples=lambda make: iter([Sample(make(5, 3), 0, 2, 1), Sample(make(5, 3), -1, 2, 1),
-        Sample(make(5), 0, 3, 2), Sample(make(), 0, 1, 1)]),
+    samples=lambda make: [Sample(make(5, 3), 0, 2, 1), Sample(make(5, 3), -1, 2, 1),
+        Sample(make(5), 0, 3, 2), Sample(make(), 0, 1, 1)],
 )  # fmt: skip
 
 
@@ -631,13 +633,11 @@ def storage_offset(x: Any) -> int:
 
 @composite(
     "input: Tensor, size: Shape, stride: Any, storage_offset: Any = None",
-    samples=lambda make: iter(
-        [
-            Sample(make(3, 4), (2, 2), (1, 2)),
-            Sample(make(3, 4), (2, 3), (1, 1), 2),
-            Sample(make(3, 4), (), (), 5),
-        ]
-    ),
+    samples=lambda make: [
+        Sample(make(3, 4), (2, 2), (1, 2)),
+        Sample(make(3, 4), (2, 3), (1, 1), 2),
+        Sample(make(3, 4), (), (), 5),
+    ],
     batch=batch_as_strided,
 )
 def as_strided(input: TensorLike, size: Sizes, stride: Spread, storage_offset: int | None) -> Any:
@@ -681,7 +681,7 @@ view_as_real: Op = view_family(
     "input: Tensor",
     vjp=lambda g: view_as_complex(ops.contiguous(g)),
     conjugates=True,
-    samples=lambda make: iter([Sample(make(2, 3, kind=complex128), grad=False)]),
+    samples=lambda make: [Sample(make(2, 3, kind=complex128), grad=False)],
     batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0])), 0),
     method=False,
 )
@@ -726,7 +726,7 @@ view_as_complex: Op = view_family(
     vjp=lambda g: view_as_real(g),
     conjugates=True,
     amp="float32",
-    samples=lambda make: iter([Sample(make(3, 2, kind=float64), grad=False)]),
+    samples=lambda make: [Sample(make(3, 2, kind=float64), grad=False)],
     batch=lambda op, size, args, dims: (op(ops.contiguous(to_front(args[0], dims[0]))), 0),
     method=False,
 )

@@ -257,10 +257,7 @@ composite(SPECIAL, name="log_softmax", namespace="special", samples=_user_sample
 @composite(
     "logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1",
     namespace="nn.functional",
-    samples=lambda make: iter(
-        # Over a single class the result is certain.
-        [Sample(make(2, 1), grad=False), Sample(make(1, 3), 0.5, True, dim=0, grad=False)]
-    ),
+    samples=lambda make: [Sample(make(2, 1), grad=False), Sample(make(1, 3), 0.5, True, dim=0, grad=False)],
 )
 def gumbel_softmax(logits: TensorLike, tau: float, hard: bool, eps: float, dim: int) -> Any:
     """Samples from a categorical distribution, relaxed: softmax of logits plus Gumbel noise."""

@@ -178,7 +178,7 @@ def polygamma(n: int, input: TensorLike) -> Any:
     inplace=True,
     out=True,
     aliases=("special.multigammaln",),
-    samples=lambda make: iter((Sample(make(2, 3, low=2, high=4), 3), Sample(make(low=1, high=2), 1))),
+    samples=lambda make: [Sample(make(2, 3, low=2, high=4), 3), Sample(make(low=1, high=2), 1)],
 )
 def mvlgamma(input: TensorLike, p: int) -> Any:
     """The logarithm of the multivariate gamma function of dimension p."""

@@ -98,8 +98,8 @@ def _window(
     lead = f"{parameters}, " if parameters else ""
     return create(
         name, kernel, rule, f"M: int, *, {lead}{PLACE}", namespace="signal.windows", doc=doc,
-        samples=lambda make: iter([Sample(5, **(example or {})), Sample(4, sym=False, **(example or {})),
-            Sample(1, **(example or {}))]),
+        samples=lambda make: [Sample(5, **(example or {})), Sample(4, sym=False, **(example or {})),
+            Sample(1, **(example or {}))],
     )  # fmt: skip
 
 
@@ -204,7 +204,7 @@ def _older(name: str, parameters: str, compute: Callable[..., Array]) -> None:
     create(
         name, kernel, rule, f"window_length: int, periodic: bool = True, {lead}*, {OPTIONS}", method=False,
         doc="A window of this length, periodic or symmetric.",
-        samples=lambda make: iter([Sample(5), Sample(4, False), Sample(0)]),
+        samples=lambda make: [Sample(5), Sample(4, False), Sample(0)],
     )  # fmt: skip
 
 

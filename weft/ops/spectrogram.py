@@ -155,7 +155,7 @@ def _energy_rule(x: TensorType, words: str) -> TensorType:
 
 _energy: Op = index(
     "_window_energy", _energy_kernel, _energy_rule, "input: Tensor, words: str", vjp=lambda g: g,
-    method=False, function=False, samples=lambda make: iter([Sample(make(3, low=0.5), "istft")]),
+    method=False, function=False, samples=lambda make: [Sample(make(3, low=0.5), "istft")],
     batch=lambda op, size, args, dims: (op(*args), dims[0]),
 )  # fmt: skip
 

@@ -153,7 +153,7 @@ embed: Op = index(
     "embed", _embed, lambda g, shape, steps: like(g, shape), "input: Tensor, shape: Any, steps: Any",
     vjp=lambda g, _out, _g, shape, steps: replay(g, steps), method=False, function=False,
     node="EmbedBackward0",
-    samples=lambda make: iter([Sample(make(3), (2, 3), ((ops.select, (0, 1), None),))]), batch=batch_embed,
+    samples=lambda make: [Sample(make(3), (2, 3), ((ops.select, (0, 1), None),))], batch=batch_embed,
     refuses="nothing", lowering="indexing",
 )  # fmt: skip
 
@@ -249,7 +249,7 @@ _unsafe_view: Op = index(
     "_unsafe_view", lambda x, size: x.reshape(size),
     lambda x, size: like(x, infer_sizes(size, x.numel())), "input: Tensor, size: Shape",
     vjp=lambda g, _out, _x: ops.reshape(g, _x.shape), method=False, function=False,
-    node="UnsafeViewBackward0", samples=lambda make: iter([Sample(make(2, 6), (3, 4))]),
+    node="UnsafeViewBackward0", samples=lambda make: [Sample(make(2, 6), (3, 4))],
     refuses="nothing", cheap=True,
     shares_memory=True,
 )  # fmt: skip
@@ -345,7 +345,7 @@ def flatten(input: TensorLike, start_dim: int, end_dim: int) -> Any:
 @composite(
     "input: Tensor",
     batch=batch_ravel,
-    samples=lambda make: iter([Sample(make(2, 3)), Sample(make(3, 2).T), Sample(make())]),
+    samples=lambda make: [Sample(make(2, 3)), Sample(make(3, 2).T), Sample(make())],
 )
 def ravel(input: TensorLike) -> Any:
     return view(ops.contiguous(input), (type_of(input).numel(),))
@@ -353,9 +353,11 @@ def ravel(input: TensorLike) -> Any:
 
 @composite(
     "input: Tensor, dim: Dim, sizes: Shape",
-    samples=lambda make: iter(
-        [Sample(make(2, 6), 1, (3, 2)), Sample(make(6, 2), 0, (-1, 3)), Sample(make(3, 2).T, -1, (3, 1))]
-    ),
+    samples=lambda make: [
+        Sample(make(2, 6), 1, (3, 2)),
+        Sample(make(6, 2), 0, (-1, 3)),
+        Sample(make(3, 2).T, -1, (3, 1)),
+    ],
 )
 def unflatten(input: TensorLike, dim: int, sizes: Sizes) -> Any:
     """One dimension as several."""
@@ -484,8 +486,8 @@ def reducible(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 @composite(
     "input: Tensor, *size: Shape", function=False,
-    samples=lambda make: iter([Sample(make(2, 3), 3), Sample(make(2, 3), (2, 1)), Sample(make(2, 3), ()),
-        Sample(make(3), 3)]),
+    samples=lambda make: [Sample(make(2, 3), 3), Sample(make(2, 3), (2, 1)), Sample(make(2, 3), ()),
+        Sample(make(3), 3)],
 )  # fmt: skip
 def sum_to_size(input: TensorLike, size: Sizes) -> Any:
     """Sums over the dimensions along which `size` would be broadcast to the tensor's shape."""
@@ -551,19 +553,17 @@ transpose: Op = view_family(
     "transpose", lambda x, dim0, dim1: x.swapaxes(dim0, dim1) if x.ndim or dim0 not in (0, -1) else x[...],
     _transpose_rule, "input: Tensor, dim0: Dim, dim1: Dim",
     vjp=lambda g, _out, _x, dim0, dim1: transpose(g, dim0, dim1), trusted=True,
-    samples=lambda make: iter(
-        [Sample(make(2, 3, 4), 0, 2), Sample(make(2, 3), -1, 0), Sample(make(2, 3), 1, 1),
-            Sample(make(), 0, -1)]
-    ),
+    samples=lambda make: [Sample(make(2, 3, 4), 0, 2), Sample(make(2, 3), -1, 0), Sample(make(2, 3), 1, 1),
+        Sample(make(), 0, -1)],
 )  # fmt: skip
 
 
-@composite("input: Tensor, axis0: Dim, axis1: Dim", samples=lambda make: iter([Sample(make(2, 3, 4), 0, -1)]))
+@composite("input: Tensor, axis0: Dim, axis1: Dim", samples=lambda make: [Sample(make(2, 3, 4), 0, -1)])
 def swapaxes(input: TensorLike, axis0: int, axis1: int) -> Any:
     return transpose(input, axis0, axis1)
 
 
-@composite("input: Tensor, dim0: Dim, dim1: Dim", samples=lambda make: iter([Sample(make(2, 3, 4), 0, -1)]))
+@composite("input: Tensor, dim0: Dim, dim1: Dim", samples=lambda make: [Sample(make(2, 3, 4), 0, -1)])
 def swapdims(input: TensorLike, dim0: int, dim1: int) -> Any:
     return transpose(input, dim0, dim1)
 
@@ -582,12 +582,12 @@ def _t(x: Array) -> Array:
 
 t: Op = view_family(
     "t", _t, _t_rule, "input: Tensor", vjp=lambda g: t(g), trusted=True,
-    samples=lambda make: iter([Sample(make(2, 3)), Sample(make(3)), Sample(make())]),
+    samples=lambda make: [Sample(make(2, 3)), Sample(make(3)), Sample(make())],
     batch=batch_t,
 )  # fmt: skip
 
 
-@composite("input: Tensor", samples=lambda make: iter([Sample(make(2, 3, 4)), Sample(make(2, 3))]))
+@composite("input: Tensor", samples=lambda make: [Sample(make(2, 3, 4)), Sample(make(2, 3))])
 def adjoint(input: TensorLike) -> Any:
     """The last two dimensions swapped, elements conjugated."""
     kind = type_of(input)
@@ -680,6 +680,6 @@ def _unsqueeze_rule(x: TensorType, dim: int) -> TensorType:
 unsqueeze: Op = view_family(
     "unsqueeze", _unsqueeze, _unsqueeze_rule, "input: Tensor, dim: NewDim",
     vjp=lambda g, _out, _x, dim: squeeze(g, dim), trusted=True,
-    samples=lambda make: iter([Sample(make(2, 3), 0), Sample(make(2, 3), -1), Sample(make(2, 3), 1),
-        Sample(make(), 0)]),
+    samples=lambda make: [Sample(make(2, 3), 0), Sample(make(2, 3), -1), Sample(make(2, 3), 1),
+        Sample(make(), 0)],
 )  # fmt: skip

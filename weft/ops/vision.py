@@ -359,7 +359,7 @@ UPSAMPLE_SIGNATURE = "input: Tensor, size: Any = None, scale_factor: Any = None"
 
 @composite(
     f"{UPSAMPLE_SIGNATURE}, mode: str = 'nearest', align_corners: Any = None", namespace="nn.functional",
-    samples=lambda make: iter([Sample(make(1, 2, 3), 5, grad=False)]),
+    samples=lambda make: [Sample(make(1, 2, 3), 5, grad=False)],
 )  # fmt: skip
 def upsample(
     input: TensorLike, size: Spread | None, scale_factor: Any, mode: str, align_corners: bool | None
@@ -593,15 +593,14 @@ def _channel_rule(x: TensorType, groups: int) -> TensorType:
 pixel_shuffle: Op = index(
     "pixel_shuffle", _shuffle_kernel, _shuffle_rule, "input: Tensor, upscale_factor: int",
     vjp=lambda g, _out, _x, factor: pixel_unshuffle(g, factor), batch=leading,
-    samples=lambda make: iter([Sample(make(8, 2, 3), 2), Sample(make(2, 1, 9, 1, 2), 3), Sample(make(2, 2,
-    2), 1)]),
+    samples=lambda make: [Sample(make(8, 2, 3), 2), Sample(make(2, 1, 9, 1, 2), 3), Sample(make(2, 2, 2), 1)],
     aliases=("nn.functional.pixel_shuffle",), method=False,
     refuses="nothing", lowering="indexing",
 )  # fmt: skip
 pixel_unshuffle: Op = index(
     "pixel_unshuffle", _unshuffle_kernel, _unshuffle_rule, "input: Tensor, downscale_factor: int",
     vjp=lambda g, _out, _x, factor: pixel_shuffle(g, factor), batch=leading,
-    samples=lambda make: iter([Sample(make(2, 4, 6), 2), Sample(make(2, 1, 1, 3, 6), 3)]),
+    samples=lambda make: [Sample(make(2, 4, 6), 2), Sample(make(2, 1, 1, 3, 6), 3)],
     aliases=("nn.functional.pixel_unshuffle",), method=False,
     refuses="nothing", lowering="indexing",
 )  # fmt: skip
@@ -610,7 +609,7 @@ channel_shuffle: Op = index(
     lambda x, groups: x.reshape(x.shape[0], groups, -1, *x.shape[2:]).swapaxes(1, 2).copy().reshape(x.shape),
     _channel_rule, "input: Tensor, groups: int",
     vjp=lambda g, _out, _x, groups: channel_shuffle(g, _x.shape[1] // groups), batch=fold_lead,
-    samples=lambda make: iter([Sample(make(2, 6, 2), 2), Sample(make(1, 4, 2, 3), 4)]),
+    samples=lambda make: [Sample(make(2, 6, 2), 2), Sample(make(1, 4, 2, 3), 4)],
     aliases=("nn.functional.channel_shuffle",), method=False,
     refuses="nothing", lowering="indexing",
 )  # fmt: skip

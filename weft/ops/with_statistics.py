@@ -87,7 +87,7 @@ def native_group_norm(
 # -- norms by older names ------------------------------------------------------------------------------------
 @composite(
     "input: Tensor, dim: Any = (), keepdim: bool = False", method=False,
-    samples=lambda make: iter([Sample(make(2, 3)), Sample(make(2, 3), 1, True)]),
+    samples=lambda make: [Sample(make(2, 3)), Sample(make(2, 3), 1, True)],
 )  # fmt: skip
 def frobenius_norm(input: TensorLike, dim: Dims, keepdim: bool) -> Any:
     """The root of the sum of squares."""
@@ -96,7 +96,7 @@ def frobenius_norm(input: TensorLike, dim: Dims, keepdim: bool) -> Any:
 
 @composite(
     "input: Tensor, dim: Any = (-2, -1), keepdim: bool = False", method=False,
-    samples=lambda make: iter([Sample(make(2, 3)), Sample(make(2, 3, 2), (0, 1))]),
+    samples=lambda make: [Sample(make(2, 3)), Sample(make(2, 3, 2), (0, 1))],
 )  # fmt: skip
 def nuclear_norm(input: TensorLike, dim: Dims, keepdim: bool) -> Any:
     """The sum of singular values."""
@@ -105,7 +105,7 @@ def nuclear_norm(input: TensorLike, dim: Dims, keepdim: bool) -> Any:
 
 @composite(
     "v: Tensor, pow: int = 2, dim: int = 0", method=False,
-    samples=lambda make: iter([Sample(make(2, 3)), Sample(make(2, 3, 2), 2, 1), Sample(make(3), 1, -1)]),
+    samples=lambda make: [Sample(make(2, 3)), Sample(make(2, 3, 2), 2, 1), Sample(make(3), 1, -1)],
 )  # fmt: skip
 def norm_except_dim(v: TensorLike, pow: int, dim: int) -> Any:
     """Norms over all dimensions but one."""
@@ -165,7 +165,7 @@ _counts = index(
 @composite(
     "input: Tensor, bins: Any, range: Any = None, weight: MaybeTensor = None, density: bool = False",
     returns=HISTOGRAMDD, method=False,
-    samples=lambda make: iter([Sample(make(6, 2), [3, 2], grad=False), Sample(make(6, 2), 2, grad=False)]),
+    samples=lambda make: [Sample(make(6, 2), [3, 2], grad=False), Sample(make(6, 2), 2, grad=False)],
 )  # fmt: skip
 def histogramdd(input: TensorLike, bins: Any, range: Any, weight: MaybeTensor, density: bool) -> Any:
     """Counts of points in boxes, and the boxes' edges in each dimension."""
@@ -206,7 +206,7 @@ def _places_rule(x: TensorType, size: int, fill_value: int) -> TensorType:
 index(
     "nonzero_static", _places_kernel, _places_rule, "input: Tensor, *, size: int, fill_value: int = -1",
     batch=lambda op, size, args, dims: NotImplemented,
-    samples=lambda make: iter([Sample(make.ints(3, 2, high=2), size=4, grad=False)]),
+    samples=lambda make: [Sample(make.ints(3, 2, high=2), size=4, grad=False)],
     doc="The indices of elements that are not zero, as many rows as `size` says.",
     refuses="nothing",
 )  # fmt: skip
