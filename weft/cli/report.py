@@ -14,9 +14,8 @@ import argparse
 import os
 
 from weft.cli.errors import CommandError
-from weft.cli.run import check_writable, write
-from weft.cli.targets import add_program_arguments, add_traceback, explained, run_script
-from weft.report import observe
+from weft.cli.run import check_writable, observed, write
+from weft.cli.targets import add_program_arguments, add_traceback, explained
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,15 +33,7 @@ def run(options: argparse.Namespace) -> int:
     check_writable(options.output, "-o FILE")
     if ":" in options.target and not os.path.exists(options.target):
         return _function(options)
-    with observe(os.path.basename(options.target)) as seen:
-        try:
-            status = run_script(
-                options.target, options.arguments, torch=options.torch, show_traceback=options.traceback
-            )
-        except KeyboardInterrupt:
-            if seen.entries:  # what was compiled until then is worth a look
-                write(seen, options.output)
-            raise
+    status, seen = observed(options.target, options, options.output)
     if not seen.entries and status == 1:
         return status  # an error has been told
     if not seen.entries:

@@ -33,21 +33,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     check_writable(options.report)
-    with observe(os.path.basename(options.script)) as seen:
-        try:
-            status = run_script(
-                options.script, options.arguments, torch=options.torch, show_traceback=options.traceback
-            )
-        except KeyboardInterrupt:
-            if options.report and seen.entries:  # what was compiled until then is worth a look
-                write(seen, options.report)
-            raise
+    status, seen = observed(options.script, options, options.report)
     sys.stdout.flush()
     if not options.quiet and (seen.entries or status != 1):  # an error has been told: that is enough
         summarise(seen, sys.stderr)
     if options.report:
         write(seen, options.report)
     return status
+
+
+def observed(script: str, options: argparse.Namespace, report: str | None) -> tuple[int, Observed]:
+    """Runs a program; gives its exit status, and what was compiled."""
+    with observe(os.path.basename(script)) as seen:
+        try:
+            status = run_script(
+                script, options.arguments, torch=options.torch, show_traceback=options.traceback
+            )
+        except KeyboardInterrupt:
+            if report and seen.entries:  # what was compiled until then is worth a look
+                write(seen, report)
+            raise
+    return status, seen
 
 
 def check_writable(path: str | None, remedy: str = "") -> None:

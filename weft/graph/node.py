@@ -267,12 +267,16 @@ class Node:
     @property
     def stack_trace(self) -> str | None:
         """The user's line, as a traceback shows it; None where it is not known."""
+        return self.told_source('  File "{}", line {}, in {}', "\n    {}")
+
+    def told_source(self, place: str, text: str) -> str | None:
+        """The user's line: its file, number and function in one form, what stands there in another."""
         source = self.meta.get("source")
         if source is None:
             return None
         file, line, function = source[:3]
         code = source[3] if len(source) > 3 else linecache.getline(file, line).strip()
-        return f'  File "{file}", line {line}, in {function}' + (f"\n    {code}" if code else "")
+        return place.format(file, line, function) + (text.format(code) if code else "")
 
     def is_impure(self) -> bool:
         """Whether the node has side effects, so that it stays even if it is unused."""

@@ -7,7 +7,6 @@ same statements under two spellings, and each line frees the values whose last u
 from __future__ import annotations
 
 import itertools
-import linecache
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
@@ -82,12 +81,7 @@ class _Annotations:
 
 def _source_line(node: Node) -> str | None:
     """`# File: model.py:12 in forward, code: y = x + 1`, from `meta["source"]`."""
-    source = node.meta.get("source")
-    if source is None:
-        return None
-    file, line, function = source[:3]
-    code = source[3] if len(source) > 3 else linecache.getline(file, line).strip()
-    return f"# File: {file}:{line} in {function}" + (f", code: {code}" if code else "")
+    return node.told_source("# File: {}:{} in {}", ", code: {}")
 
 
 def python_code(

@@ -7,11 +7,7 @@ from weft.nn.modules.activation import *  # noqa: F403
 from weft.nn.modules.adaptive import *  # noqa: F403
 from weft.nn.modules.batchnorm import *  # noqa: F403
 from weft.nn.modules.channelshuffle import *  # noqa: F403
-from weft.nn.modules.container import ModuleDict as ModuleDict
-from weft.nn.modules.container import ModuleList as ModuleList
-from weft.nn.modules.container import ParameterDict as ParameterDict
-from weft.nn.modules.container import ParameterList as ParameterList
-from weft.nn.modules.container import Sequential as Sequential
+from weft.nn.modules.container import *  # noqa: F403
 from weft.nn.modules.conv import *  # noqa: F403
 from weft.nn.modules.distance import *  # noqa: F403
 from weft.nn.modules.dropout import *  # noqa: F403
