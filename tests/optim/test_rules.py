@@ -247,3 +247,27 @@ def test_refuses(name, options, text):
     with pytest.raises(ValueError) as caught:
         getattr(weft.optim, name)([weft.ones(1, requires_grad=True)], **options)
     assert str(caught.value) == text
+
+
+ALL = ["SGD", "Adam", "AdamW", "RMSprop", "Adafactor", "Muon", *dict.fromkeys(name for name, _, _ in CASES)]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_may_be_made_in_captured_code(name):
+    """One graph holds the optimizer's making, its step and the clearing of gradients."""
+
+    def moved(x):
+        x = x.clone().requires_grad_()
+        optimizer = getattr(weft.optim, name)([x], lr=0.1)
+        (x * x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+        return x.detach(), x.grad
+
+    start = weft.randn(3, 2)
+    expected = moved(start)  # wraps the class's step, which is done once
+    counter = CompileCounter()
+    found = weft.compile(moved, backend=counter, fullgraph=True)(start)
+    assert counter.frame_count == 1
+    for one, other in zip(found, expected, strict=True):
+        assert weft.allclose(one, other)

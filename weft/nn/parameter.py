@@ -53,22 +53,6 @@ class Buffer(metaclass=_BufferKind):
         return made
 
 
-def clear_gradient(gradient: Any) -> None:
-    """Sets a gradient to zero, and cuts it from its history."""
-    if gradient is None:
-        return
-    if gradient.grad_fn is not None:
-        gradient.detach_()
-    elif gradient.requires_grad:
-        gradient.requires_grad_(False)
-    gradient.zero_()
-
-
-def empty_parameter(shape: Any, device: Any = None, dtype: Any = None) -> Any:
-    """A parameter of this shape whose elements are arbitrary."""
-    return Parameter(ops.empty(shape, dtype=dtype, device=device))
-
-
 # -- shape not known yet -------------------------------------------------------------------------------------
 NO_SHAPE = (
     "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from weft.optim.rules import Ruled, followed, kept, rate_of, real_views
+from weft.optim.rules import Ruled, declared, followed, kept, rate_of, real_views
 from weft.optim.verbs import check_steps, count_up
 from weft.tensor.base import Tensor
 
@@ -50,9 +50,10 @@ class Adadelta(Ruled):
     _form = staticmethod(adadelta)
     _lists = ("square_avg", "acc_delta", "step")
 
+    @declared
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
         weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
         maximize: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        self._set_up(locals())
+        ...

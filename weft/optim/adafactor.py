@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from weft.core.dtypes import finfo
 from weft.optim.optimizer import overflowed, to_number
-from weft.optim.rules import Check, Options, Ruled, at_least, refusing, zeros
+from weft.optim.rules import Check, Options, Ruled, at_least, declared, refusing, zeros
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
@@ -90,12 +90,13 @@ class Adafactor(Ruled):
         "weight_decay": at_least("weight_decay"),
     }
 
+    @declared
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
         eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
         foreach: bool | None = None, maximize: bool = False,
     ) -> None:  # fmt: skip
-        self._set_up(locals())
+        ...
 
     def _init_state(self, param: Any, state: Options, group: Options) -> None:
         super()._init_state(param, state, group)

@@ -12,7 +12,7 @@ from typing import Any
 from weft.core.types import preserve_format
 from weft.ops.record import ops
 from weft.optim.optimizer import overflowed
-from weft.optim.rules import Options, Ruled, followed, kept, rate_of, real_views
+from weft.optim.rules import Options, Ruled, declared, followed, kept, rate_of, real_views
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
@@ -51,12 +51,16 @@ class Adagrad(Ruled):
     _form = staticmethod(adagrad)
     _lists = ("sum", "step")
 
+    @declared
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
         initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
         maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
     ) -> None:  # fmt: skip
-        self._set_up(locals())
+        ...
+
+    def _set_up(self, given: Options) -> None:
+        super()._set_up(given)
         for group in self.param_groups:
             for param in group["params"]:
                 self._init_state(param, self.state[param], group)

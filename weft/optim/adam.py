@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from weft.core.seams import seams
 from weft.optim.optimizer import check_one_element, overflowed, to_number, to_scalar
-from weft.optim.rules import CHECKS, Check, Options, Ruled, followed, real_views
+from weft.optim.rules import CHECKS, Check, Options, Ruled, declared, followed, real_views
 from weft.optim.verbs import Row, advance, check_steps, update, way
 from weft.tensor.base import Tensor
 
@@ -125,6 +125,7 @@ class Adam(Ruled):
     _zeros_with: ClassVar[dict[str, str]] = {"max_exp_avg_sq": "amsgrad"}
     _checks: ClassVar[dict[str, Check]] = {"lr": _check_rate, "betas": _check_betas}
 
+    @declared
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,
         betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
@@ -132,4 +133,4 @@ class Adam(Ruled):
         maximize: bool = False, capturable: bool = False, differentiable: bool = False,
         fused: bool | None = None, decoupled_weight_decay: bool = False,
     ) -> None:  # fmt: skip
-        self._set_up(locals())
+        ...

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.ops.record import ops
-from weft.optim.rules import Ruled, followed, kept, rate_of, real_views
+from weft.optim.rules import Ruled, declared, followed, kept, rate_of, real_views
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
@@ -48,9 +48,10 @@ class Adamax(Ruled):
     _form = staticmethod(adamax)
     _lists = ("exp_avg", "exp_inf", "step")
 
+    @declared
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
         differentiable: bool = False, capturable: bool = False,
     ) -> None:  # fmt: skip
-        self._set_up(locals())
+        ...

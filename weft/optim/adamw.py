@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from weft.optim.adam import Adam, adam
+from weft.optim.rules import Options, declared
 from weft.tensor.base import Tensor
 
 __all__ = ["AdamW", "adamw"]
@@ -14,6 +15,9 @@ __all__ = ["AdamW", "adamw"]
 class AdamW(Adam):
     """Adam with `decoupled_weight_decay`."""
 
+    _fixed: ClassVar[Options] = {"decoupled_weight_decay": True}
+
+    @declared
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,
         betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
@@ -21,7 +25,7 @@ class AdamW(Adam):
         foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:  # fmt: skip
-        self._set_up({**locals(), "decoupled_weight_decay": True})
+        ...
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

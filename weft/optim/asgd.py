@@ -13,7 +13,7 @@ from weft.core.dtypes import float64
 from weft.core.seams import seams
 from weft.ops.record import ops
 from weft.optim.optimizer import new_step, to_number
-from weft.optim.rules import Options, Ruled, followed, real_views
+from weft.optim.rules import Options, Ruled, declared, followed, real_views
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
@@ -66,12 +66,13 @@ class ASGD(Ruled):
     _form = staticmethod(asgd)
     _lists = ("ax", "mu", "eta", "step")
 
+    @declared
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
         t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
         differentiable: bool = False, capturable: bool = False,
     ) -> None:  # fmt: skip
-        self._set_up(locals())
+        ...
 
     def _init_state(self, param: Any, state: Options, group: Options) -> None:
         super()._init_state(param, state, group)

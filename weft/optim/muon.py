@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from weft.ops.record import ops
 from weft.optim.optimizer import to_number
-from weft.optim.rules import Check, Options, Ruled, at_least
+from weft.optim.rules import Check, Options, Ruled, at_least, declared
 
 __all__ = ["Muon"]
 
@@ -87,12 +87,16 @@ class Muon(Ruled):
         "adjust_lr_fn": _check_adjusting,
     }
 
+    @declared
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
         nesterov: bool = True, ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
         eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,
     ) -> None:  # fmt: skip
-        self._set_up(locals())
+        ...
+
+    def _set_up(self, given: Options) -> None:
+        super()._set_up(given)
         for group in self.param_groups:
             for param in group["params"]:
                 if param.ndim != 2:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from weft.optim.optimizer import to_number
-from weft.optim.rules import Ruled, followed, kept, rate_of, real_views
+from weft.optim.rules import Ruled, declared, followed, kept, rate_of, real_views
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
@@ -63,10 +63,11 @@ class NAdam(Ruled):
     _form = staticmethod(nadam)
     _lists = ("exp_avg", "exp_avg_sq", "mu_product", "step")
 
+    @declared
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8, weight_decay: float = 0, momentum_decay: float = 4e-3,
         decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False,
         capturable: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        self._set_up(locals())
+        ...

@@ -19,7 +19,7 @@ from weft.autograd.grad_mode import enable_grad, put_grad
 from weft.autograd.hooks import RemovableHandle
 from weft.core.dtypes import dtype, float32, float64, get_default_dtype
 from weft.nn.modules.hooks import add
-from weft.nn.parameter import clear_gradient
+from weft.nn.modules.utils import clear_gradient
 from weft.tensor.base import Tensor
 from weft.tensor.legacy import typename
 

@@ -15,7 +15,7 @@ from typing import Any
 from weft.core.dtypes import float64
 from weft.core.seams import seams
 from weft.ops.record import ops
-from weft.optim.rules import Ruled, followed, kept, rate_of, real_views
+from weft.optim.rules import Ruled, declared, followed, kept, rate_of, real_views
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
@@ -72,10 +72,11 @@ class RAdam(Ruled):
     _form = staticmethod(radam)
     _lists = ("exp_avg", "exp_avg_sq", "step")
 
+    @declared
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8, weight_decay: float = 0, decoupled_weight_decay: bool = False, *,
         foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
-        self._set_up(locals())
+        ...

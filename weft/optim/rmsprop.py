@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from weft.optim.optimizer import to_number, to_scalar
-from weft.optim.rules import Check, Options, Ruled, followed, real_views, refusing
+from weft.optim.rules import Check, Options, Ruled, declared, followed, real_views, refusing
 from weft.optim.verbs import Row, check_steps, count_up, update, way
 from weft.tensor.base import Tensor
 
@@ -102,9 +102,10 @@ class RMSprop(Ruled):
     _checks: ClassVar[dict[str, Check]] = {"alpha": refusing("Invalid alpha value: {}")}
     _late: ClassVar[Options] = {"momentum": 0, "centered": False}
 
+    @declared
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
         weight_decay: float = 0, momentum: float = 0, centered: bool = False, capturable: bool = False,
         foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        self._set_up(locals())
+        ...

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.ops.record import ops
 from weft.optim.optimizer import to_number
-from weft.optim.rules import Options, Ruled, followed, kept, real_views
+from weft.optim.rules import Options, Ruled, declared, followed, kept, real_views
 from weft.optim.verbs import check_steps, count_up
 from weft.tensor.base import Tensor
 
@@ -52,12 +52,13 @@ class Rprop(Ruled):
     _form = staticmethod(rprop)
     _lists = ("prev", "step_size", "step")
 
+    @declared
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False,
         foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        self._set_up(locals())
+        ...
 
     def _init_state(self, param: Any, state: Options, group: Options) -> None:
         super()._init_state(param, state, group)

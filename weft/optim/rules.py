@@ -1,7 +1,7 @@
 """What optimizers share that follow a rule: options and their checks, state, one call of the rule per group.
 
 Takes an optimizer class whose constructor's parameters are its options, which names its state (`_scalars`,
-`_zeros`) and the functional form of its rule (`_form`); gives the rest of the constructor (`_set_up`),
+`_zeros`) and the functional form of its rule (`_form`); gives the rest of the constructor (`declared`),
 `step`, and the loading of old state dicts. One idea: what the form takes by an option's name it is given, so
 that signatures are the only list of options there is. A form makes new tensors for what it computes and
 writes only to parameters and state, so that one text serves eager steps, captured ones and those that
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar
+from functools import wraps
+from typing import Any, ClassVar, TypeVar, cast
 
 from weft.core.modes import grad_enabled
 from weft.core.seams import seams
@@ -32,6 +33,7 @@ from weft.tensor.base import Tensor
 
 Options = dict[str, Any]
 Check = Callable[[Any, Options], None]
+Init = TypeVar("Init", bound=Callable[..., None])
 
 
 # -- options -------------------------------------------------------------------------------------------------
@@ -136,6 +138,21 @@ def zeros(param: Any) -> Any:
     return ops.zeros_like(param, memory_format=preserve_format)
 
 
+def declared(init: Init) -> Init:
+    """Decorator of a constructor that says parameters and options, and nothing else: `Ruled._set_up` is the
+    rest."""
+    parameters = tuple(inspect.signature(init).parameters.values())[1:]
+    names = tuple(each.name for each in parameters)
+    defaults = {each.name: each.default for each in parameters[1:]}
+
+    @wraps(init)
+    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)  # refuses what it does not know
+        self._set_up({**defaults, **dict(zip(names, args)), **kwargs})
+
+    return cast(Init, construct)
+
+
 class Ruled(Optimizer):
     """An optimizer whose `_form` does a step on lists of parameters, gradients and entries of the state."""
 
@@ -145,6 +162,8 @@ class Ruled(Optimizer):
     """Entries of the state, in the order in which the form takes them."""
     _checks: ClassVar[dict[str, Check]] = {}
     """Checks of options beside, or in place of, those in `CHECKS`."""
+    _fixed: ClassVar[Options] = {}
+    """Options that the constructor does not take, and the values they have."""
     _late: ClassVar[Options] = {}
     """The same beside, or in place of, those in `LATE`."""
     _scalars: ClassVar[dict[str, float]] = {"step": 0.0}
@@ -175,6 +194,7 @@ class Ruled(Optimizer):
 
     def _set_up(self, given: Options) -> None:
         """The rest of a constructor, which took these arguments."""
+        given = {**given, **self._fixed}
         options = {name: given[name] for name in self._options}
         super().__init__(given["params"], checked(options, self._checks))
         check_fused(self, options.get("fused"), options.get("foreach"), options.get("differentiable", False))

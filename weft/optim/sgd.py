@@ -14,7 +14,7 @@ from weft.core.seams import seams
 from weft.core.types import preserve_format
 from weft.ops.record import ops
 from weft.optim.optimizer import overflowed, to_number, to_scalar
-from weft.optim.rules import Check, Options, Ruled, followed, refusing
+from weft.optim.rules import Check, Options, Ruled, declared, followed, refusing
 from weft.optim.verbs import Row, update
 from weft.tensor.base import Tensor
 
@@ -128,12 +128,13 @@ class SGD(Ruled):
     }
     _late: ClassVar[Options] = {"nesterov": False, "fused": False}
 
+    @declared
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
         weight_decay: float | Tensor = 0, nesterov: bool = False, *, maximize: bool = False,
         foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
     ) -> None:  # fmt: skip
-        self._set_up(locals())
+        ...
 
     def _init_states(self, params: list[Any], group: Options) -> None:
         """Makes buffers for a captured step, so that the first one is no special case."""

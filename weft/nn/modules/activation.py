@@ -14,8 +14,8 @@ import weft.nn.init as init
 from weft.nn.modules.linear import NonDynamicallyQuantizableLinear
 from weft.nn.modules.module import Module
 from weft.nn.modules.ranked import Showing
-from weft.nn.modules.utils import named
-from weft.nn.parameter import Parameter, empty_parameter
+from weft.nn.modules.utils import empty_parameter, named
+from weft.nn.parameter import Parameter
 from weft.tensor.base import Tensor
 
 __all__ = [

@@ -14,8 +14,7 @@ import weft.nn.functional as F
 import weft.nn.init as init
 from weft.nn.modules.lazy import LazyLayer
 from weft.nn.modules.ranked import Ranked
-from weft.nn.modules.utils import _ntuple, _reverse_repeat_tuple, named, unusual
-from weft.nn.parameter import empty_parameter
+from weft.nn.modules.utils import _ntuple, _reverse_repeat_tuple, empty_parameter, named, unusual
 from weft.tensor.base import Tensor
 
 __all__ = [

@@ -13,8 +13,7 @@ import weft.nn.init as init
 from weft.autograd.grad_mode import no_grad
 from weft.nn.modules.lazy import LazyLayer
 from weft.nn.modules.module import Module
-from weft.nn.modules.utils import named
-from weft.nn.parameter import empty_parameter
+from weft.nn.modules.utils import empty_parameter, named
 from weft.tensor.base import Tensor
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]

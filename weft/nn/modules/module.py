@@ -48,7 +48,8 @@ from weft.nn.modules.moving import Movable
 from weft.nn.modules.state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
 from weft.nn.modules.state import Stateful
 from weft.nn.modules.state import _IncompatibleKeys as _IncompatibleKeys
-from weft.nn.parameter import Buffer, Parameter, clear_gradient
+from weft.nn.modules.utils import clear_gradient
+from weft.nn.parameter import Buffer, Parameter
 from weft.tensor.base import Tensor
 from weft.tensor.legacy import typename
 

@@ -12,8 +12,7 @@ from typing import Any
 import weft.nn.functional as F
 import weft.nn.init as init
 from weft.nn.modules.module import Module
-from weft.nn.modules.utils import named
-from weft.nn.parameter import empty_parameter
+from weft.nn.modules.utils import empty_parameter, named
 from weft.tensor.base import Tensor
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]

@@ -18,8 +18,7 @@ from weft.core import modes
 from weft.core.dtypes import bfloat16, float32
 from weft.nn.modules.module import Module
 from weft.nn.modules.packed import PackedSequence, counts_of
-from weft.nn.modules.utils import unusual
-from weft.nn.parameter import empty_parameter
+from weft.nn.modules.utils import empty_parameter, unusual
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 

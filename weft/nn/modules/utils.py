@@ -1,4 +1,5 @@
-"""Sizes per dimension: what every convolution and pool does with `kernel_size=3` or `(3, 5)`.
+"""Sizes per dimension: what every convolution and pool does with `kernel_size=3` or `(3, 5)`; and what all
+layers do with parameters and gradients.
 
 Takes a number or a sequence, gives a tuple. One idea: a number stands for itself along every dimension.
 """
@@ -8,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
+
+from weft.nn.parameter import Parameter
+from weft.ops.record import ops
 
 
 def _ntuple(count: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
@@ -60,3 +64,19 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: 
             metadata[""] = metadata.pop(key)
         elif key.startswith(prefix):
             metadata[key.removeprefix(prefix)] = metadata.pop(key)
+
+
+def clear_gradient(gradient: Any) -> None:
+    """Sets a gradient to zero, and cuts it from its history."""
+    if gradient is None:
+        return
+    if gradient.grad_fn is not None:
+        gradient.detach_()
+    elif gradient.requires_grad:
+        gradient.requires_grad_(False)
+    gradient.zero_()
+
+
+def empty_parameter(shape: Any, device: Any = None, dtype: Any = None) -> Any:
+    """A parameter of this shape whose elements are arbitrary."""
+    return Parameter(ops.empty(shape, dtype=dtype, device=device))

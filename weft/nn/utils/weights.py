@@ -6,7 +6,6 @@ name of their weight.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from weft.nn.modules.conv import _ConvTransposeNd
@@ -24,7 +23,7 @@ def as_matrix(weight: Any, dim: int) -> Any:
     """The weight with `dim` as rows and all else as columns."""
     if dim != 0:
         weight = weight.permute(dim, *other_axes(weight.dim(), dim))
-    return weight.reshape(weight.size(0), math.prod(weight.shape[1:]))
+    return weight.flatten(1) if weight.dim() > 1 else weight.unsqueeze(1)
 
 
 def output_dim(module: Module, dim: int | None) -> int:
