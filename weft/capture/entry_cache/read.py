@@ -171,7 +171,7 @@ class EntryReader:
     def guard(self, data: Any) -> Guard:
         kind, number, payload = data
         source = None if number is None else self.sources[number]
-        return Guard(kind, source, KINDS[kind].read(self, source, payload))
+        return Guard(kind, source, KINDS[kind].form.read(self, source, payload))
 
     def code(self, source: Any, digest: str) -> types.CodeType:
         """The code of the function that is there now."""

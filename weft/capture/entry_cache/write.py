@@ -194,7 +194,7 @@ class EntryWriter:
     # -- guards ----------------------------------------------------------------------------------------------
     def guard(self, guard: Guard) -> Any:
         source = None if guard.source is None else self.source(guard.source)
-        return [guard.kind, source, guard.write(self)]
+        return [guard.kind, source, guard.form.write(self, guard.payload)]
 
     def text(self, payload: Any) -> Any:
         if type(payload) not in (str, int):

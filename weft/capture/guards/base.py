@@ -1,15 +1,15 @@
 """What every kind of guard is: a class with all that is known of it.
 
 Takes what capture read (a source and what it saw there), gives `Guard`, `GuardSet` and `explain_miss`. One
-idea: `fits` says what a guard means; the text of `render`, the machine code of `check`, and what `write` puts
-on disk and `read` finds there must agree with it. None of them runs code of a user's, and an exception in any
+idea: `fits` says what a guard means; the text of `render`, the machine code of `check`, and what its `form`
+puts on disk and finds there must agree with it. None of them runs code of a user's, and an exception in any
 of them is a miss.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -31,8 +31,35 @@ if TYPE_CHECKING:
 Fetch = Callable[[Source], Any]
 """Gives what stands at a source."""
 KINDS: Final[dict[str, type[Guard]]] = {}
-PARTS: Final = ("fits", "describe", "render", "check", "write", "read")
+PARTS: Final = ("fits", "describe", "render", "check", "form")
 """What a kind cannot be without."""
+
+
+class Form(NamedTuple):
+    """How payloads stand in JSON. Unkept where one means nothing to other processes."""
+
+    write: Callable[[EntryWriter, Any], Any]
+    read: Callable[[EntryReader, Source | None, Any], Any]
+    """What `write` has been given, in this process's objects."""
+
+
+NAME: Final = Form(lambda writer, name: writer.text(name), lambda reader, _at, data: reader.plain(data))
+PICTURE: Final = Form(
+    lambda writer, picture: writer.plain(picture), lambda reader, _at, data: thaw(reader.plain(data))
+)
+OBJECT: Final = Form(lambda writer, ref: writer.ref(ref), lambda reader, _at, data: reader.ref(data))
+SOURCE: Final = Form(
+    lambda writer, source: writer.source(source), lambda reader, _at, data: reader.sources[data]
+)
+LIST: Final = Form(lambda _writer, items: list(items), lambda _reader, _at, data: data)
+
+
+def each(form: Form) -> Form:
+    """Of payloads that are tuples of what has a form."""
+    return Form(
+        lambda writer, items: [form.write(writer, item) for item in items],
+        lambda reader, at, data: [form.read(reader, at, item) for item in data],
+    )
 
 
 class Guard:
@@ -42,6 +69,7 @@ class Guard:
     """
 
     kind: ClassVar[str]
+    form: ClassVar[Form]
     around: ClassVar[bool] = False
     """Whether it is about what is around the call, and reads no source."""
     tells_type: ClassVar[bool] = False
@@ -97,15 +125,6 @@ class Guard:
 
     def check(self, checks: Checks) -> None:
         """Puts what native code has to ask among the checks; Unreadable where it cannot."""
-        raise NotImplementedError
-
-    def write(self, writer: EntryWriter) -> Any:
-        """The payload for JSON; Unkept where it means nothing to other processes."""
-        raise NotImplementedError
-
-    @classmethod
-    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
-        """The payload that `write` has made this of, in this process's objects."""
         raise NotImplementedError
 
     # -- what others ask -------------------------------------------------------------------------------------
@@ -178,29 +197,19 @@ class Guard:
 class Named(Guard):
     """A kind whose payload is a name or a number."""
 
-    def write(self, writer: EntryWriter) -> Any:
-        return writer.text(self.payload)
-
-    @classmethod
-    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
-        return reader.plain(data)
+    form = NAME
 
 
 class Pictured(Guard):
     """A kind whose payload is the picture of a value."""
+
+    form = PICTURE
 
     def normal(self, payload: Any) -> Any:
         return freeze(payload)
 
     def key(self) -> Any:
         return exact_key(self.payload)
-
-    def write(self, writer: EntryWriter) -> Any:
-        return writer.plain(self.payload)
-
-    @classmethod
-    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
-        return thaw(reader.plain(data))
 
 
 class GuardSet:

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.capture.checking import Checks, Unreadable
-from weft.capture.guards.base import Guard, Named, as_ref, holds, is_object
+from weft.capture.guards.base import OBJECT, Guard, Named, as_ref, each, holds, is_object
 from weft.capture.reading import Reader
 from weft.capture.sources import WRAPPERS, Ref, Source, class_dict, class_mro, constant, written_in_c
 from weft.core.interrupts import let_through
 from weft.ops.record import Op
-
-if TYPE_CHECKING:
-    from weft.capture.entry_cache.read import EntryReader
-    from weft.capture.entry_cache.write import EntryWriter
 
 
 def check_class(guard: Guard, checks: Checks) -> None:
@@ -33,6 +29,7 @@ class Mro(Guard, kind="MRO"):
     """The class resolves names in these classes, in this order."""
 
     early = True
+    form = each(OBJECT)
 
     def normal(self, payload: Any) -> Any:
         return tuple(map(as_ref, payload))
@@ -59,13 +56,6 @@ class Mro(Guard, kind="MRO"):
 
     def check(self, checks: Checks) -> None:
         check_class(self, checks)
-
-    def write(self, writer: EntryWriter) -> Any:
-        return [writer.ref(each) for each in self.payload]
-
-    @classmethod
-    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
-        return [reader.ref(each) for each in data]
 
 
 def same_classes(kind: type, refs: tuple[Ref, ...]) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.capture.checking import Checks, Unreadable
 from weft.capture.digests import Unkept
-from weft.capture.guards.base import Fetch, Guard, holds, safe_text
+from weft.capture.guards.base import Fetch, Form, Guard, holds, safe_text
 from weft.capture.guards.values import check_picture
 from weft.capture.reading import Reader
 from weft.capture.sources import Source
@@ -39,8 +39,26 @@ class Condition:
         return text if self.truth else f"not {text}"
 
 
+def write_condition(writer: EntryWriter, condition: Condition) -> Any:
+    named = [[symbol.name, writer.source(source)] for symbol, source in condition.sources]
+    try:
+        return [to_data(condition.expression), condition.truth, named]
+    except TypeError as error:
+        let_through(error)
+        raise Unkept(f"a condition with {error}") from None
+
+
+def read_condition(reader: EntryReader, _source: Source | None, data: Any) -> Condition:
+    expression, truth, named = data
+    made = from_data(expression)
+    symbols = {symbol.name: symbol for symbol in made.symbols}
+    return Condition(made, truth, tuple([(symbols[name], reader.sources[place]) for name, place in named]))
+
+
 class Conditional(Guard, kind="CONDITION"):
     """An expression over sizes and scalars has this truth."""
+
+    form = Form(write_condition, read_condition)
 
     def found(self, fetch: Fetch) -> Any:
         return {symbol: fetch(source) for symbol, source in self.payload.sources}
@@ -97,21 +115,3 @@ class Conditional(Guard, kind="CONDITION"):
             register = checks.read(source)
             if source.kind != "size":
                 check_picture(checks, register, value)
-
-    def write(self, writer: EntryWriter) -> Any:
-        condition: Condition = self.payload
-        named = [[symbol.name, writer.source(source)] for symbol, source in condition.sources]
-        try:
-            return [to_data(condition.expression), condition.truth, named]
-        except TypeError as error:
-            let_through(error)
-            raise Unkept(f"a condition with {error}") from None
-
-    @classmethod
-    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
-        expression, truth, named = data
-        made = from_data(expression)
-        symbols = {symbol.name: symbol for symbol in made.symbols}
-        return Condition(
-            made, truth, tuple([(symbols[name], reader.sources[place]) for name, place in named])
-        )

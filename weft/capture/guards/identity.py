@@ -7,33 +7,36 @@ held as `Ref` holds them, by name or weakly, so guards keep nothing alive and a 
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 from weft.capture.checking import Checks, Unreadable
 from weft.capture.digests import Unkept
-from weft.capture.guards.base import Fetch, Guard, as_ref, is_not, is_object, safe_text, type_of
+from weft.capture.guards.base import (
+    OBJECT,
+    SOURCE,
+    Fetch,
+    Form,
+    Guard,
+    as_ref,
+    each,
+    is_not,
+    is_object,
+    safe_text,
+    type_of,
+)
 from weft.capture.reading import Reader
 from weft.capture.sources import Source, cell_value, fetch_step, slot_value
 from weft.core import checks as ask
 from weft.core.interrupts import let_through
 
-if TYPE_CHECKING:
-    from weft.capture.entry_cache.read import EntryReader
-    from weft.capture.entry_cache.write import EntryWriter
-
 
 class ObjectGuard(Guard):
     """A kind whose payload is one object."""
 
+    form = OBJECT
+
     def normal(self, payload: Any) -> Any:
         return as_ref(payload)
-
-    def write(self, writer: EntryWriter) -> Any:
-        return writer.ref(self.payload)
-
-    @classmethod
-    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
-        return reader.ref(data)
 
 
 class Type(ObjectGuard, kind="TYPE"):
@@ -89,6 +92,8 @@ class Is(ObjectGuard, kind="IS"):
 class Same(Guard, kind="SAME"):
     """The same object as another source's."""
 
+    form = SOURCE
+
     def found(self, fetch: Fetch) -> Any:
         return fetch(self.at), fetch(self.payload)
 
@@ -110,16 +115,11 @@ class Same(Guard, kind="SAME"):
     def check(self, checks: Checks) -> None:
         checks.need(ask.same(checks.read(self.at), checks.read(self.payload)))
 
-    def write(self, writer: EntryWriter) -> Any:
-        return writer.source(self.payload)
-
-    @classmethod
-    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
-        return reader.sources[data]
-
 
 class Distinct(Guard, kind="DISTINCT"):
     """The objects of the source and of these sources are pairwise different."""
+
+    form = each(SOURCE)
 
     def normal(self, payload: Any) -> Any:
         return tuple(payload)
@@ -158,18 +158,12 @@ class Distinct(Guard, kind="DISTINCT"):
         if len(found) > 1:
             checks.need(ask.distinct(found))
 
-    def write(self, writer: EntryWriter) -> Any:
-        return [writer.source(each) for each in self.payload]
-
-    @classmethod
-    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
-        return [reader.sources[each] for each in data]
-
 
 class Code(Guard, kind="CODE"):
     """A Python function with this code object."""
 
     tells_type = True
+    form = Form(lambda writer, code: writer.code(code), lambda reader, at, data: reader.code(at, data))
 
     def fits(self, found: Any) -> bool:
         return type(found) is types.FunctionType and found.__code__ is self.payload
@@ -197,20 +191,22 @@ class Code(Guard, kind="CODE"):
         checks.need(ask.slot_is(function, place, self.payload))
         checks.types[self.at] = types.FunctionType
 
-    def write(self, writer: EntryWriter) -> Any:
-        return writer.code(self.payload)
-
-    @classmethod
-    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
-        return reader.code(source, data)
-
 
 def code_text(code: types.CodeType) -> str:
     return f"<code {code.co_qualname}, line {code.co_firstlineno}>"
 
 
+def _refuse(*_given: object) -> Any:
+    raise Unkept("a guard of kind UNSET")
+
+
+UNKEPT: Final = Form(_refuse, _refuse)
+
+
 class Unset(Guard, kind="UNSET"):
     """A cell or slot without a value."""
+
+    form = UNKEPT
 
     def found(self, fetch: Fetch) -> Any:
         assert self.at.parent is not None
@@ -238,13 +234,6 @@ class Unset(Guard, kind="UNSET"):
 
     def check(self, checks: Checks) -> None:
         raise Unreadable(str(self))
-
-    def write(self, writer: EntryWriter) -> Any:
-        raise Unkept(f"a guard of kind {self.kind}")
-
-    @classmethod
-    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
-        raise Unkept(f"a guard of kind {cls.kind}")
 
 
 def cell_is_unset(cell: Any) -> bool:

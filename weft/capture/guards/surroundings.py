@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.amp.casting import Autocast
 from weft.capture.checking import Checks, Unreadable
 from weft.capture.digests import Unkept
-from weft.capture.guards.base import Fetch, Guard, as_ref
+from weft.capture.guards.base import Fetch, Form, Guard, as_ref
 from weft.capture.guards.values import differs
 from weft.capture.plain import SINGLETONS, freeze, identical, thaw
 from weft.capture.reading import Reader
-from weft.capture.sources import Ref, Source
+from weft.capture.sources import Ref
 from weft.core import checks as ask
 from weft.core import modes
 from weft.core.records import record
 
 if TYPE_CHECKING:
-    from weft.capture.entry_cache.read import EntryReader
     from weft.capture.entry_cache.write import EntryWriter
 
 
@@ -76,11 +75,18 @@ def is_watched(mode: Any, grad: bool) -> bool:
 UNWATCHED: Final = modes.Modes()
 
 
+def _plain_mode(_writer: EntryWriter, payload: Any) -> bool:
+    if type(payload) is not bool:
+        raise Unkept("modes around the call")
+    return payload
+
+
 class Mode(Guard, kind="MODE"):
     """The modes around the call; True and False are the plain ones."""
 
     around = True
     early = True
+    form = Form(_plain_mode, lambda _reader, _at, data: data)
 
     def normal(self, payload: Any) -> Any:
         if type(payload) is not modes.Modes:
@@ -113,15 +119,6 @@ class Mode(Guard, kind="MODE"):
             raise Unreadable(str(self))
         checks.need(ask.mode(modes.state, self.payload))
 
-    def write(self, writer: EntryWriter) -> Any:
-        if type(self.payload) is not bool:
-            raise Unkept("modes around the call")
-        return self.payload
-
-    @classmethod
-    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
-        return data
-
 
 def mode_text(payload: Any) -> str:
     if type(payload) is not ModeFacts:
@@ -135,6 +132,10 @@ class Ambient(Guard, kind="AMBIENT"):
 
     around = True
     early = True
+    form = Form(
+        lambda writer, payload: [writer.ref(payload[0]), writer.plain(payload[1])],
+        lambda reader, _at, data: (reader.ref(data[0]), thaw(reader.plain(data[1]))),
+    )
 
     def normal(self, payload: Any) -> Any:
         return as_ref(payload[0]), freeze(payload[1])
@@ -158,10 +159,3 @@ class Ambient(Guard, kind="AMBIENT"):
         if type(picture) not in SINGLETONS:
             raise Unreadable(str(self))
         checks.need(ask.call_is(checks.hold(ref), picture))
-
-    def write(self, writer: EntryWriter) -> Any:
-        return [writer.ref(self.payload[0]), writer.plain(self.payload[1])]
-
-    @classmethod
-    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
-        return reader.ref(data[0]), thaw(reader.plain(data[1]))

@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.capture.checking import Checks, Unreadable
 from weft.capture.digests import Unkept
-from weft.capture.guards.base import Fetch, Guard, holds, type_of
+from weft.capture.guards.base import LIST, Fetch, Form, Guard, holds, type_of
 from weft.capture.guards.facts import TENSOR_FACTS, TensorFacts, strides_of
 from weft.capture.reading import Reader
 from weft.capture.sources import Source, is_a
@@ -27,11 +27,26 @@ if TYPE_CHECKING:
     from weft.capture.entry_cache.write import EntryWriter
 
 
+def write_facts(writer: EntryWriter, facts: TensorFacts) -> Any:
+    if facts.cls not in PLAIN or facts.device.type != "cpu":
+        raise Unkept(f"{facts}")
+    return [facts.cls is Parameter, writer.dtype(facts.dtype), list(facts.shape), facts.requires_grad]
+
+
+def read_facts(reader: EntryReader, source: Source | None, data: Any) -> TensorFacts:
+    """Sizes that may vary are those of this call: the program is for these alone."""
+    is_parameter, kind, shape, requires_grad = data
+    sizes = reader.fetch(source).array.shape if source is not None and None in shape else shape
+    found = [size if known is None else known for known, size in zip(shape, sizes, strict=True)]
+    return TensorFacts(Parameter if is_parameter else Tensor, np.dtype(kind), tuple(found), requires_grad)
+
+
 class TensorGuard(Guard, kind="TENSOR"):
     """A tensor as `TensorFacts` says."""
 
     tells_type = True
     tells_value = True
+    form = Form(write_facts, read_facts)
 
     def fits(self, found: Any) -> bool:
         facts = self.payload
@@ -108,20 +123,6 @@ class TensorGuard(Guard, kind="TENSOR"):
         checks.need(array)
         checks.types[self.at] = facts.cls
 
-    def write(self, writer: EntryWriter) -> Any:
-        facts = self.payload
-        if facts.cls not in PLAIN or facts.device.type != "cpu":
-            raise Unkept(f"{facts}")
-        return [facts.cls is Parameter, writer.dtype(facts.dtype), list(facts.shape), facts.requires_grad]
-
-    @classmethod
-    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
-        """Sizes that may vary are those of this call: the program is for these alone."""
-        is_parameter, kind, shape, requires_grad = data
-        sizes = reader.fetch(source).array.shape if source is not None and None in shape else shape
-        found = [size if known is None else known for known, size in zip(shape, sizes, strict=True)]
-        return TensorFacts(Parameter if is_parameter else Tensor, np.dtype(kind), tuple(found), requires_grad)
-
 
 def holder_of(facts: TensorFacts) -> Any:
     return MetaArray if facts.device.type == "meta" else np.ndarray
@@ -146,15 +147,10 @@ def not_plain(reader: Reader, source: Source) -> str:
 class Listed(Guard):
     """A kind whose payload is a tuple of what JSON knows."""
 
+    form = LIST
+
     def normal(self, payload: Any) -> Any:
         return tuple(payload)
-
-    def write(self, writer: EntryWriter) -> Any:
-        return list(self.payload)
-
-    @classmethod
-    def read(cls, reader: EntryReader, source: Source | None, data: Any) -> Any:
-        return data
 
 
 class Stride(Listed, kind="STRIDE"):
