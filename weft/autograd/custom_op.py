@@ -331,12 +331,8 @@ def execute_fake(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
                 f"to work. Please use `{definition._name}.register_fake` to add an fake impl."
             )
         )
-    token = modes.enter(grad=False)
-    try:
-        with nullcontext() if faking(modes.current()) else meta:
-            result = call_user(definition, fake, bound)
-    finally:
-        modes.leave(token)
+    with modes.within(grad=False), nullcontext() if faking(modes.current()) else meta:
+        result = call_user(definition, fake, bound)
     return checked_result(definition._schema, result)
 
 

@@ -320,8 +320,7 @@ def transposed(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ..
     single = not isinstance(out, (tuple, list))
     outs = [out] if single else list(out)
     recording = modes.grad_enabled() and any(part.tracked for part in plain_parts([*bound, *tangents]))
-    token = modes.enter(grad=True, inference=False)
-    try:
+    with modes.within(grad=True, inference=False):
         maps = maps_in([*bound, *tangents])
         probes = [probe(o, maps) if moves(o) else None for o in outs]
         gradient = probes[0] if single else tuple(probes)
@@ -347,8 +346,6 @@ def transposed(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ..
         if not op.conjugates:  # see Note [Complex gradients] in weft.ops.record
             directions = [ops.conj(direction) for direction in directions]
         found = iter(gradients(pulled, wanted, directions, recording))
-    finally:
-        modes.leave(token)
     results = [None if value is None else next(found) for value in probes]
     if not op.conjugates:
         results = [value if value is None else ops.conj(value) for value in results]

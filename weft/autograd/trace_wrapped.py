@@ -25,11 +25,8 @@ def trace_wrapped(*args: object, fn: Callable[..., Any], **kwargs: object) -> An
     recorder = recorder_of(modes.current())
     if recorder is not None:
         return recorder.keep_whole(NAME, wrapped_call(fn, kwargs), args)
-    token = modes.enter(grad=False)
-    try:
+    with modes.within(grad=False):
         return fn(*args, **kwargs)
-    finally:
-        modes.leave(token)
 
 
 def wrapped_call(fn: Callable[..., Any], kwargs: dict[str, Any]) -> Callable[..., Any]:

@@ -35,7 +35,7 @@ from weft.autograd.tasks import reachable
 from weft.capture.autocasting import _set_autocast
 from weft.capture.calls import handles
 from weft.capture.gradients import history
-from weft.capture.higher_order import TRACKED, append, interpret, result_of
+from weft.capture.higher_order import TRACKED, append, draws, interpret, result_of
 from weft.capture.outcome import Outcome
 from weft.capture.values import Args, Callback, Kwargs, has_type
 from weft.core import modes
@@ -158,12 +158,8 @@ def as_node(machine: Machine, function: Any, args: Args, named: Kwargs, options:
     operands = [value for value in (*args, *named.values()) if has_type(value, Tensor)]
     whole = functools.partial(function, **named) if named else function
     machine.recorder.follow_modes()
-    token = modes.enter(grad=not reentrant)
-    try:
-        with machine.recorder.unswitched():
-            body = interpret(machine, whole, args, operands, may_write=True)
-    finally:
-        modes.leave(token)
+    with modes.within(grad=not reentrant), machine.recorder.unswitched():
+        body = interpret(machine, whole, args, operands, may_write=True)
     results = body.tensors()
     if any(node.target is _set_autocast for node in body.graph.nodes):
         raise Break("mode-change", seen="autocast around code that is differentiated later")
@@ -174,15 +170,7 @@ def as_node(machine: Machine, function: Any, args: Args, named: Kwargs, options:
                 "higher-order-operands", seen="a checkpointed function that returns one of its arguments"
             )
         results = [result_of(TRACKED, leaf, leaf, leaf.array.shape, operands) for leaf in results]
-    recorder = machine.recorder
-    writes = tuple([recorder.node(tensor) for tensor in body.written])
+    writes = tuple([machine.recorder.node(tensor) for tensor in body.written])
     parts = [("checkpointed_0", body.graph), tuple(operands), tuple(body.lifted), options]
-    made = append(machine, checkpointed, "checkpointed", parts, results)
-    if made:
-        node = recorder._pending[id(made[0])][0]
-    else:
-        node = next(iter(reversed(list(recorder.graph.nodes))))
-    node.meta["effect"] = Effect(random=any(effect(each).random for each in body.graph.nodes), writes=writes)
-    if writes:
-        node.meta["writes"] = writes
-    return body.whole(made)
+    facts = Effect(random=draws(body.graph.nodes), writes=writes)
+    return body.whole(append(machine, checkpointed, "checkpointed", parts, results, facts))

@@ -535,10 +535,6 @@ def check_ready(several: tuple[Any, ...], single: tuple[Any, ...]) -> None:
                 raise Doubtful(str(error)) from None
 
 
-def draws(nodes: list[Node]) -> bool:
-    return any(effect(node).random for node in nodes)
-
-
 STATE: Final = ("array", "tracked", "node", "index", "cell")
 
 

@@ -47,7 +47,6 @@ from weft.capture.effects import (
     bytes_let_go,
     changes_modes,
     check_ready,
-    draws,
     late_inputs,
     let_go_lines,
     mode_lines,
@@ -62,6 +61,7 @@ from weft.capture.effects import (
 from weft.capture.frame import PreviousException
 from weft.capture.fronts import BEGUN, original_call
 from weft.capture.guards.rendering import render_guards
+from weft.capture.higher_order import draws
 from weft.capture.hooking import hook_lines
 from weft.capture.outcome import Outcome
 from weft.capture.reading import FUNCTION, MISS, Reader, local_name, missed

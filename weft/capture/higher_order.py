@@ -20,7 +20,7 @@ from __future__ import annotations
 import operator
 import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +34,7 @@ from weft.core import modes
 from weft.core.dims import wrap_dim
 from weft.core.records import record
 from weft.core.trees import flatten
+from weft.graph.effects import Effect, effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.tensor.base import Tensor, wrap
@@ -227,8 +228,25 @@ def result_of(kind: str, value: Tensor, other: Tensor, shape: Any, operands: lis
     return result
 
 
+def note_effect(node: Node, facts: Effect) -> None:
+    """Says what a node does beside giving a value."""
+    node.meta["effect"] = facts
+    if facts.writes:
+        node.meta["writes"] = facts.writes
+
+
+def draws(nodes: Iterable[Node]) -> bool:
+    """Whether one of these nodes draws random numbers."""
+    return any(effect(node).random for node in nodes)
+
+
 def append(
-    machine: Machine, function: Any, name: str, parts: list[Any], results: list[Tensor]
+    machine: Machine,
+    function: Any,
+    name: str,
+    parts: list[Any],
+    results: list[Tensor],
+    facts: Effect | None = None,
 ) -> tuple[Tensor, ...]:
     """The node of the call. `parts` are its arguments: tensors, structures of them, and graphs by name."""
     recorder = machine.recorder
@@ -243,6 +261,8 @@ def append(
     node.meta["val"] = tuple(results)
     node.meta["source"] = machine.where()
     recorder.bind_result(tuple(results), node, NO_CALL, [])
+    if facts is not None:
+        note_effect(node, facts)
     return tuple(results)
 
 

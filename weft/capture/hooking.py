@@ -123,11 +123,8 @@ def look_into(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     if "fn" not in rest:
         return machine.native(trace_wrapped, *args, **kwargs)
     function = rest.pop("fn")
-    token = modes.enter(grad=False)
-    try:
+    with modes.within(grad=False):
         return machine.calls.call(function, args, rest)
-    finally:
-        modes.leave(token)
 
 
 handles(check_like)(lambda machine, args, kwargs: machine.native(check_like, *args, **kwargs))

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from weft.capture.calls import handles
+from weft.capture.higher_order import draws
 from weft.capture.outcome import Unprepared
 from weft.capture.values import Args, Kwargs
 from weft.core.generator import default_generator
 from weft.core.trees import tree_map
-from weft.graph.effects import effect
 from weft.nn.modules.lazy import LazyModuleMixin
 from weft.nn.parameter import is_lazy
 from weft.ops.record import ops
@@ -53,7 +53,7 @@ def infer_before(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     def prepare() -> Undo:
         return make(module, inputs, options)
 
-    if any(effect(node).random for node in machine.recorder.graph.nodes):
+    if draws(machine.recorder.graph.nodes):
         raise OutOfOrder(f"the first call of a {type(module).__name__} after random numbers", prepare)
     raise Unprepared(prepare)
 

@@ -37,6 +37,8 @@ from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.device import device, get_default_device, is_plain
 from weft.core.dtypes import dtype
 from weft.core.types import Size
+from weft.graph.graph import Graph
+from weft.graph.node import Node
 from weft.ops.record import Ops
 from weft.overrides import is_tensor_like
 from weft.tensor.base import Tensor
@@ -148,6 +150,20 @@ def note_device(machine: Machine) -> None:
     """New tensors went where the code around the call says."""
     ask = is_plain if is_plain() else get_default_device
     machine.world.guards.add(Guard("AMBIENT", None, (ask, ask())))
+
+
+def makes_tensor(node: Node) -> bool:
+    """Whether a node gives a tensor that no other tensor and no argument says where to put."""
+    if node.op != "call_function" or not has_type(node.meta.get("val"), Tensor):
+        return False
+    placed = any(has_type(value.meta.get("val"), Tensor) for value in node.all_input_nodes)
+    return not placed and node.kwargs.get("device") is None
+
+
+def note_device_of(machine: Machine, graph: Graph) -> None:
+    """Notes where new tensors went, if the graph makes any."""
+    if any(map(makes_tensor, graph.nodes)):
+        note_device(machine)
 
 
 @handles(get_default_device)

@@ -19,11 +19,11 @@ from weft.amp.grad_scaler import unless
 from weft.capture.attributes import SEAMS
 from weft.capture.calls import handles
 from weft.capture.grads import read_grad
-from weft.capture.higher_order import append, interpret
+from weft.capture.higher_order import append, draws, interpret
 from weft.capture.outcome import Unprepared
 from weft.capture.values import Args, Kwargs
 from weft.core import modes
-from weft.graph.effects import Effect, effect
+from weft.graph.effects import Effect
 from weft.trace.breaks import Break
 
 if TYPE_CHECKING:
@@ -80,13 +80,10 @@ def step_unless(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     body = interpret(machine, function, (), [], may_write=True, once=True)
     if body.leaves != [None]:
         raise Break("higher-order-operands", seen="an optimizer step under a GradScaler that returns a value")
-    recorder = machine.recorder
-    writes = tuple([recorder.node(tensor) for tensor in body.written])
+    writes = tuple([machine.recorder.node(tensor) for tensor in body.written])
     parts = [tuple(flags), ("unless_set_0", body.graph), tuple(body.lifted)]
-    append(machine, unless_set, "unless_set", parts, [])
-    node = next(iter(reversed(list(recorder.graph.nodes))))
-    node.meta["effect"] = Effect(random=any(effect(each).random for each in body.graph.nodes), writes=writes)
-    node.meta["writes"] = writes
+    facts = Effect(random=draws(body.graph.nodes), writes=writes)
+    append(machine, unless_set, "unless_set", parts, [], facts)
 
 
 def lacking(machine: Machine, optimizer: Any) -> list[tuple[Any, Any]] | None:

@@ -18,8 +18,8 @@ from weft.capture.autocasting import entered_since, own_settings, without_fakes
 from weft.capture.binding import parameter_names
 from weft.capture.frame import Frame, Unread
 from weft.capture.guards import TENSOR_FACTS, Condition, Guard, strides_of
-from weft.capture.kinds import render_break
-from weft.capture.library import note_device
+from weft.capture.higher_order import draws
+from weft.capture.library import note_device_of
 from weft.capture.machine import Machine, StopReached
 from weft.capture.outcome import Outcome
 from weft.capture.sources import function as function_source
@@ -29,8 +29,6 @@ from weft.capture.values import Raised, has_type
 from weft.capture.wrapping import SYMBOLIC
 from weft.core import modes
 from weft.core.records import record, replace
-from weft.graph.effects import effect
-from weft.graph.node import Node
 from weft.tensor.base import PLAIN, Tensor
 from weft.tensor.wrapper import levels
 from weft.trace.breaks import Break
@@ -186,9 +184,8 @@ def note_facts(machine: Machine) -> None:
             note_strides(machine, known)
         else:
             machine.world.guard("FACT", known.source, (fact, TENSOR_FACTS[fact](known.original)))
-    if any(map(makes_tensor, machine.graph.nodes)):
-        note_device(machine)
-    if any(effect(node).random for node in machine.graph.nodes):  # vmap would say which numbers
+    note_device_of(machine, machine.graph)
+    if draws(machine.graph.nodes):  # vmap would say which numbers
         machine.world.guards.add(Guard("AMBIENT", None, (is_transforming, False)))
     scalars = machine.scalars
     for symbol, value in scalars.static.items():
@@ -218,19 +215,6 @@ def drop_settled(machine: Machine) -> None:
             if not item.node.users:
                 machine.graph.erase_node(item.node)
                 machine.inputs.items.remove(item)
-
-
-def makes_tensor(node: Node) -> bool:
-    """Whether a node gives a tensor that no other tensor and no argument says where to put."""
-    if node.op != "call_function" or not has_type(node.meta.get("val"), Tensor):
-        return False
-    placed = any(has_type(value.meta.get("val"), Tensor) for value in node.all_input_nodes)
-    return not placed and node.kwargs.get("device") is None
-
-
-def break_text(stop: Break, frame: Frame) -> str:
-    file, line, name = frame.place()
-    return render_break(stop.kind, stop.seen, file, line, name, frame.instruction.positions)
 
 
 def mutation_guards(outcome: Outcome) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextvars import ContextVar, Token
 from typing import Any, Final
 
+from weft.core.contexts import Block, set_to
 from weft.core.records import record, replace
 
 
@@ -110,6 +111,11 @@ def changed(**changes: object) -> State:
 
 leave: Final[Callable[[Token[State]], None]] = state.reset
 """Undoes `enter`. Not a function of Python's, at the beginning of which an interrupt could strike."""
+
+
+def within(**changes: object) -> Block:
+    """Inside, the active modes have these changes. For hot paths, `enter` and `leave` cost less."""
+    return set_to((state, changed(**changes)))
 
 
 def grad_enabled() -> bool:

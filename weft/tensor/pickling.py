@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from weft.core.dtypes import dtype
-from weft.core.modes import enter, leave
+from weft.core.modes import within
 from weft.core.naming import named
 from weft.core.warn import warn_at_level
 from weft.tensor.base import Tensor, method, wrap
@@ -81,8 +81,7 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if id(self) in memo:
         found: Tensor = memo[id(self)]
         return found
-    token = enter(grad=False)
-    try:
+    with within(grad=False):
         if self.is_meta:
             array: Any = MetaArray(self.array.shape, self.array.dtype, self.array.strides)
         else:
@@ -93,6 +92,4 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         if self._grad is not None:
             made._grad = copy.deepcopy(self._grad, memo)
         made.__dict__.update(copy.deepcopy(self.__dict__, memo))
-    finally:
-        leave(token)
     return made

@@ -96,11 +96,8 @@ def _packed(value: object, original: object, pack: Callable[[Any], Any], unpack:
 def run_pack(pack: Callable[[Any], Any], tensor: Tensor) -> Any:
     """What a pack hook makes of a tensor; it must leave the tensor itself alone."""
     before = _writes(tensor)
-    token = modes.enter(grad=False)
-    try:
+    with modes.within(grad=False):
         packed = pack(tensor)
-    finally:
-        modes.leave(token)
     if _writes(tensor) != before:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack "

@@ -261,7 +261,7 @@ def test_every_kind_is_kept_and_read(kind: str) -> None:
         with pytest.raises(Unkept, match=kind):
             kept_and_read(guards[-1], None, **fits)
         with pytest.raises(Unkept, match=kind):
-            KINDS[kind].read(None, None, None)  # type: ignore[arg-type]
+            KINDS[kind].form.read(None, None, None)  # type: ignore[arg-type]
         return
     again = kept_and_read(guards[-1], None, **fits)
     assert again == guards[-1] and type(again) is KINDS[kind]

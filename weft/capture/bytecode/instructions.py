@@ -131,7 +131,6 @@ Modules and type parameters
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from functools import lru_cache
 from types import CodeType
 from typing import Any
@@ -208,8 +207,6 @@ class Bytecode:
     code: CodeType
     instructions: tuple[Instruction, ...]
     handlers: tuple[ExceptionHandler | None, ...]
-    places: tuple[tuple[int, int], ...]
-    """(offset, index) of the first instruction at every offset, by offset."""
     layouts: Layouts
 
     @cached
@@ -222,14 +219,6 @@ class Bytecode:
                 slots, plain = (None, NO_NAMES) if state is None else (state.slots, state.plain)
                 found.append(EntryPoint(each.entry, each.rest, slots, plain))
         return tuple(found)
-
-    def index_at(self, offset: int) -> int:
-        """The instruction that native code at `offset` belongs to; f_lasti gives such an offset.
-
-        Where several do, the first; between two, the one that runs next.
-        """
-        place = bisect_left(self.places, (offset, -1))
-        return self.places[min(place, len(self.places) - 1)][1]
 
     def kinds(self, index: int) -> tuple[str, ...] | None:
         """The kind of every value on the canonical stack before an instruction; see layout.StackSlot."""
@@ -268,7 +257,6 @@ def _assemble(code: CodeType, layouts: Layouts) -> Bytecode:
         kept += each.op not in INTERNAL
     instructions: list[Instruction] = []
     handlers: list[ExceptionHandler | None] = []
-    first: dict[int, int] = {}
     for index, (each, link) in enumerate(zip(layouts.drafts, layouts.links)):
         op, arg = each.op, each.arg
         if op in INTERNAL:
@@ -277,7 +265,6 @@ def _assemble(code: CodeType, layouts: Layouts) -> Bytecode:
             op, arg = _canonical(each, index, layouts)
         elif op in JUMP_OPS:
             arg = number[arg]
-        first.setdefault(each.offset, len(instructions))
         line = each.positions.line
         instructions.append(Instruction(op, arg, each.offset, line, each.positions, len(instructions)))
         handler = None
@@ -285,8 +272,7 @@ def _assemble(code: CodeType, layouts: Layouts) -> Bytecode:
             depth = layouts.canonical_depth(index, link.depth)
             handler = None if depth is None else ExceptionHandler(number[link.target], depth, link.lasti)
         handlers.append(handler)
-    places = tuple(sorted(first.items()))
-    return Bytecode(code, tuple(instructions), tuple(handlers), places, layouts)
+    return Bytecode(code, tuple(instructions), tuple(handlers), layouts)
 
 
 @lru_cache(maxsize=4096)

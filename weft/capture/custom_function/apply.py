@@ -119,11 +119,8 @@ def differentiate_once(machine: Machine, function: Any, args: Args, kwargs: Kwar
         return machine.calls.call(backward, args, kwargs)
     if not machine.recorder.knows(args[0]):
         raise refused("once_differentiable, called by captured code")
-    token = modes.enter(grad=False)
-    try:
+    with modes.within(grad=False):
         outputs = machine.calls.call(backward, args, kwargs)
-    finally:
-        modes.leave(token)
     given = [value for value in args if has_type(value, Tensor) and value.tracked]
     if not given:
         return outputs

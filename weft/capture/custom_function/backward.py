@@ -24,7 +24,7 @@ from weft.autograd.function_node import missing_backward
 from weft.capture.custom_function.saved import KIND, OWN, Left, refused
 from weft.capture.guards.rendering import guarded, render_guards
 from weft.capture.higher_order import first_version, same_modes
-from weft.capture.library import note_device
+from weft.capture.library import note_device_of
 from weft.capture.outcome import GraphInput
 from weft.capture.reading import FUNCTION, MISS, Reader, local_name
 from weft.capture.sources import local
@@ -120,8 +120,7 @@ class BackwardCapture:
                 recorder.finish()
                 graph.output(result)
             self.check_facts()
-            if any(makes_tensor(node) for node in graph.nodes):
-                note_device(inner)
+            note_device_of(inner, graph)
             holds = checker(inner.world.guards, inner.inputs.items)
             return Backward(graph, self.extra, self.template, holds)
         finally:
@@ -278,13 +277,6 @@ def facts_of(tensor: Any) -> Any:
     array = tensor.array
     shape = tuple([None if has_type(size, SYMBOLIC) else size for size in array.shape])
     return shape, array.dtype, tensor.device, tensor.tracked
-
-
-def makes_tensor(node: Node) -> bool:
-    """Whether a node may make a tensor from nothing but numbers."""
-    if node.op != "call_function" or not has_type(node.meta.get("val"), Tensor):
-        return False
-    return not any(has_type(value.meta.get("val"), Tensor) for value in node.all_input_nodes)
 
 
 def checker(guards: Any, inputs: list[GraphInput]) -> Any:

@@ -24,7 +24,7 @@ from weft.autograd.function_context import Loose
 from weft.autograd.function_node import NO_BACKWARD, FunctionNode, missing_backward
 from weft.autograd.function_witness import Witness
 from weft.capture.custom_function.saved import items_of, shares_memory, store_later, tensors_of
-from weft.capture.higher_order import NO_CALL, Picture
+from weft.capture.higher_order import NO_CALL, Picture, note_effect
 from weft.capture.values import entered, has_type
 from weft.core import modes
 from weft.graph.effects import Effect
@@ -70,11 +70,8 @@ def record_flat(call: Any, backward: Any = None) -> Any:
     picture = Picture(machine, call.forward)
     call.before = {id(tensor): version(tensor) for tensor in recorder.tensors()}
     witness = Witness(call.args)
-    token = modes.enter(grad=False, witness=witness)
-    try:
+    with modes.within(grad=False, witness=witness):
         result = call.run_forward()
-    finally:
-        modes.leave(token)
     recipe, left, _escaped = call.described(result, picture, flat=True)
     call.keep_forward(recipe, left)
     items = items_of(result)
@@ -86,9 +83,8 @@ def record_flat(call: Any, backward: Any = None) -> Any:
     node = recorder.graph.call_function(target, tuple(parts))
     others = [tensor for tensor in recorder.tensors() if id(tensor) in call.before]
     shares = shares_memory(tensors, [*call.operands, *others])
-    node.meta["source"], node.meta["effect"] = machine.where(), Effect(writes=written, aliases=shares)
-    if written:
-        node.meta["writes"] = written
+    node.meta["source"] = machine.where()
+    note_effect(node, Effect(writes=written, aliases=shares))
     ctx._captured = backward or Interpreted(machine, call.owner)
     given = machine.native(recorded, call.owner, ctx, call.args, result, modes.current(), witness)
     saved = enumerate(ctx._items or ())

@@ -22,7 +22,6 @@ from weft.autograd.function_context import FunctionCtx
 from weft.autograd.function_witness import ABSENT
 from weft.capture.custom_function.backward import (
     capture_backward,
-    makes_tensor,
     native_graph,
     placeholder,
 )
@@ -38,8 +37,8 @@ from weft.capture.custom_function.saved import (
     store_later,
     tensors_of,
 )
-from weft.capture.higher_order import NO_CALL, Picture, first_version, same_modes
-from weft.capture.library import note_device
+from weft.capture.higher_order import NO_CALL, Picture, draws, first_version, note_effect, same_modes
+from weft.capture.library import note_device_of
 from weft.capture.values import Args, has_type
 from weft.capture.wrapping import SYMBOLIC
 from weft.core import modes
@@ -88,11 +87,8 @@ class ApplyCall:
     # -- without gradients -----------------------------------------------------------------------------------
     def inline(self) -> Any:
         """Forward as part of the program."""
-        token = modes.enter(grad=False)
-        try:
+        with modes.within(grad=False):
             result = self.run_forward()
-        finally:
-            modes.leave(token)
         several = has_type(result, tuple)
         values = tuple(result) if several else (result,)
         tensors = [value for value in values if has_type(value, Tensor)]
@@ -121,9 +117,7 @@ class ApplyCall:
         node = recorder.graph.call_function(function_outputs, (*parts, dirty) if dirty else parts)
         given = machine.native(function_outputs, result, tuple(self.operands), dirty)
         node.meta["val"], node.meta["source"] = given, machine.where()
-        node.meta["effect"] = Effect(writes=tuple(written))
-        if written:
-            node.meta["writes"] = tuple(written)
+        note_effect(node, Effect(writes=tuple(written)))
         recorder.bind_result(given, node, NO_CALL, [])
         return given if has_type(given, tuple) else (given,)
 
@@ -143,8 +137,7 @@ class ApplyCall:
             graph.placeholder("function_ctx")
             for tensor, node in zip(self.operands, nodes):
                 recorder.bind(tensor, placeholder(graph, node.name, tensor))
-            token = modes.enter(grad=False)
-            try:
+            with modes.within(grad=False):
                 recorder.start()
                 result = self.run_forward()
                 recipe, left, escaped = self.described(result, picture)
@@ -158,8 +151,6 @@ class ApplyCall:
                 for value in recorder.tensors():
                     if id(value) not in self.before:  # made here, and nobody else's: see `Inputs.node`
                         machine.world.keep(value)
-            finally:
-                modes.leave(token)
         if not same_modes(modes.current(), state):
             raise refused(f"{self.name}, whose forward changes a mode")
         graph.meta[RECIPE] = recipe
@@ -290,14 +281,11 @@ class ApplyCall:
         for each in (context, *bodies, node):
             each.meta["source"] = where
         writes = tuple([recorder.node(tensor) for tensor in self.written()])
-        draws = any(effect(inner).random for inner in forward.nodes)
         shares = shares_memory([*items_of(result), *escaped], [*self.operands, *self.lifted])
         checks = any(effect(inner).checks for inner in forward.nodes)
-        node.meta["effect"] = Effect(random=draws, writes=writes, aliases=shares, checks=checks)
-        if writes:
-            node.meta["writes"] = writes
-        if any(makes_tensor(inner) for inner in forward.nodes):
-            note_device(machine)
+        random = draws(forward.nodes)
+        note_effect(node, Effect(random=random, writes=writes, aliases=shares, checks=checks))
+        note_device_of(machine, forward)
         # What this raises the node will raise, too, and the program then runs as it is.
         given = machine.native(recorded, self.owner, self.ctx, self.args, result, True, ABSENT)
         made = tensors_of(given)
