@@ -50,6 +50,16 @@ def test_values_and_gradients_to_third_order(name):
     compare(function, *[floats(*shape) for shape in shapes], order=3)
 
 
+def test_gradients_that_lie_otherwise_than_rules_take_them():
+    def function(x):
+        return weft.view_as_real(x).clone()
+
+    x = weft.ones(3, dtype=weft.complex128, requires_grad=True)
+    y = weft.compile(function, backend="aot_eager")(x)
+    (found,) = weft.autograd.grad(y, x, weft.ones((), dtype=weft.float64).expand(3, 2))
+    assert found.tolist() == [1 + 1j] * 3
+
+
 def test_nothing_requires_grad():
     compare(lambda x: (x * 2, x.t()), floats(3, 4, grad=False))
 

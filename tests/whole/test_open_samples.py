@@ -32,6 +32,8 @@ WAYS: tuple[Callable[[int, int], int], ...] = (
     lambda size, place: 3 if place else size,
 )
 """What comes in place of a size, given its place among all that are more than 1."""
+BY_VALUES = {"linalg.lstsq"}
+"""Ops one of whose results is empty or not, as ranks tell, which repeated elements change."""
 Outcome = tuple[str, Any, Any]
 
 
@@ -116,7 +118,9 @@ def run(case: Case, arrays: list[np.ndarray], differentiable: bool, failed: list
 def test_samples_with_open_sizes(part: int, is_sampled: Callable[[Op], bool]) -> None:
     failed: list[str] = []
     for op in OPS[part::PARTS]:
-        left_out = op.qualified_name in UNDEFINED or op.name in UNTIED or not (op.function or op.method)
+        left_out = (
+            op.qualified_name in UNDEFINED | BY_VALUES or op.name in UNTIED or not (op.function or op.method)
+        )
         if left_out or not is_sampled(op):
             continue
         assert op.samples is not None

@@ -123,6 +123,7 @@ class FunctionalRecorder(OpRecorder):
         super().__init__(graph, on_input)
         self.host = _Unheard()
         self.plain_histories = True
+        self._in_rules = False  # which ask for `contiguous` where they need it, of gradients that lie anyhow
         self._drew = False  # whether the call that was run last draws random numbers
         self._places: dict[int, Place] = {}
         self._by_array: dict[int, list[Place]] = {}
@@ -246,6 +247,13 @@ class FunctionalRecorder(OpRecorder):
         return id(value) in self._places
 
     # -- calls -----------------------------------------------------------------------------------------------
+    def gradients(self, outputs: list[Any], sources: list[Any], tangents: list[Any]) -> tuple[Any, ...]:
+        self._in_rules = True
+        try:
+            return super().gradients(outputs, sources, tangents)
+        finally:
+            self._in_rules = False
+
     def _modes_now(self) -> tuple[bool, bool, Any]:
         mode = modes.modes()
         return mode.grad, mode.inference, None  # casts are recorded as such
@@ -265,6 +273,8 @@ class FunctionalRecorder(OpRecorder):
         if op is not None and func is op.face and "out" not in kwargs:
             if op.kind is Kind.VIEW or (op is ops.reshape and self._is_loose(self.faked(args[0]))):
                 return self.record_view(op, func, args, kwargs)
+            if op is ops.contiguous and self._in_rules and self.may_copy(args[0]):
+                return self.record_contiguous(args[0], True, *args[1:], **kwargs)
             form = ("call_function", op, False)
         elif op is None and self._name(func) in (DETACH, DATA) and len(args) == 1 and not kwargs:
             return self.record_detached(func, args[0])
