@@ -4,13 +4,18 @@ import pytest
 
 import weft
 from weft.aot import joint as joints
+from weft.aot.backends import as_it_is
 from weft.aot.facts import ViewOf
+from weft.aot.partition import min_cut
 from weft.aot.pure import pure
+from weft.aot.runtime.around import PLAIN_MODES
+from weft.aot.runtime.compiled import CompiledFunction
 from weft.core.records import replace
+from weft.core.symbolic import describe
 from weft.nn import functional as F
 
 
-def captured(function, *inputs):
+def captured(function, *inputs, **options):
     """The graph of a function, and the inputs that it takes."""
     found = []
 
@@ -18,24 +23,24 @@ def captured(function, *inputs):
         found.append((module, tuple(examples)))
         return module.forward
 
-    weft.compile(function, backend=backend, fullgraph=True)(*inputs)
+    weft.compile(function, backend=backend, fullgraph=True, **options)(*inputs)
     return found[0]
 
 
-def stepped(function, *inputs):
+def stepped(function, *inputs, **options):
     """As `captured`, of the function's loss and gradients."""
 
     def step(*given):
         loss = function(*given)
         return loss, *weft.autograd.grad(loss, given)
 
-    return captured(step, *[each.requires_grad_() for each in inputs])
+    return captured(step, *[each.requires_grad_() for each in inputs], **options)
 
 
-def long_way(monkeypatch, module, inputs):
+def long_way(monkeypatch, module, inputs, open_inputs=None):
     with monkeypatch.context() as patch:
         patch.setattr(joints, "pure", lambda *_: None)
-        return joints.trace(module, inputs)
+        return joints.trace(module, inputs, open_inputs=open_inputs)
 
 
 def facts_of(joint):
@@ -49,10 +54,14 @@ def facts_of(joint):
     return outputs, joint.facts.values, joint.facts.written, joint.facts.draws, joint.facts.plain_histories
 
 
+def texts(sizes):
+    return ", ".join(map(describe, sizes))
+
+
 def types_of(joint):
     return sorted(
         [
-            (str(node.target), str(getattr(node.meta["val"], "shape", None)), str(node.meta["val"].stride()))
+            (str(node.target), texts(node.meta["val"].array.shape), texts(node.meta["val"].array.strides))
             for node in joint.graph.nodes
             if node.op == "call_function" and isinstance(node.meta["val"], weft.Tensor)
         ]
@@ -93,6 +102,41 @@ def test_facts_and_types_are_those_of_the_long_way(name, monkeypatch):
     assert [node.meta["val"].shape for node in quick.values] == [
         node.meta["val"].shape for node in slow.values
     ]
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_open_sizes_are_those_of_the_long_way(name, monkeypatch):
+    loss, *shapes = LOSSES[name]
+    module, inputs = stepped(loss, *[weft.rand(shape) for shape in shapes], dynamic=True)
+    function = CompiledFunction(module, as_it_is, as_it_is, min_cut)
+    key = function.key(inputs, PLAIN_MODES[True])
+
+    def open_inputs():
+        return function.sizes.opened(key, function.sizes.values(key))
+
+    assert pure(module, inputs, open_inputs()) is not None
+    quick = joints.trace(module, inputs, open_inputs=open_inputs)
+    slow = long_way(monkeypatch, module, inputs, open_inputs)
+    assert any("s0" in shape for _, shape, _ in types_of(quick))
+    assert facts_of(quick) == facts_of(slow)
+    assert types_of(quick) == types_of(slow) or name in TAKEN_APART
+    assert (quick.fixed, quick.relied().texts()) == (slow.fixed, slow.relied().texts())
+    assert [texts(node.meta["val"].array.shape) for node in quick.values] == [
+        texts(node.meta["val"].array.shape) for node in slow.values
+    ]
+
+
+def test_options_may_be_tensors():
+    rows, values = weft.tensor([1.0, 2.0, 3.0]), weft.tensor([1.5, 2.5])
+    order = weft.arange(3)
+
+    def function(rows, values, order):
+        return weft.searchsorted(rows, values, sorter=order)
+
+    module, inputs = captured(function, rows, values, order)
+    assert pure(module, inputs) is not None
+    compiled = weft.compile(function, backend="aot_eager")
+    assert compiled(rows, values, order).tolist() == function(rows, values, order).tolist() == [1, 2]
 
 
 def weft_mul(x, y):

@@ -348,20 +348,21 @@ def trace(
     casts: Casts = (),
     cache: object = None,
     order: list[int] | None = None,
-    opened: Opened | None = None,
+    open_inputs: Callable[[], Opened] | None = None,
 ) -> JointGraph:
-    """The joint graph of a graph module for inputs like these, for all sizes that are `opened`. `absent` are
-    values that require grad and get no tangent; `fixed` are floats that are part of the graph. The last
-    inputs are `casts` of earlier ones, which `cache` (that of autocast) shall hold. Gradients go to inputs in
-    this `order`; without, as eager's sweep comes to them. Raises Refused where the graph, or one node of it,
-    must run as it is.
+    """The joint graph of a graph module for inputs like these, for all sizes that `open_inputs` opens.
+    `absent` are values that require grad and get no tangent; `fixed` are floats that are part of the graph.
+    The last inputs are `casts` of earlier ones, which `cache` (that of autocast) shall hold. Gradients go to
+    inputs in this `order`; without, as eager's sweep comes to them. Raises Refused where the graph, or one
+    node of it, must run as it is.
     """
-    if not absent and not casts and cache is None and opened is None:
+    if not absent and not casts and cache is None:
+        opened = None if open_inputs is None else open_inputs()
         with _quietly(module.graph):
-            found = pure(module, inputs)
+            found = pure(module, inputs, opened)
         if found is not None:
-            return _without_gradients(found, inputs)
-    tracing = _Tracing(inputs, fixed, casts, opened)
+            return _without_gradients(found, inputs, opened)
+    tracing = _Tracing(inputs, fixed, casts, None if open_inputs is None else open_inputs())
     try:
         with tracing.recorder, _quietly(module.graph):
             kept = _KeptCasts(tracing, casts, cache)
@@ -377,12 +378,16 @@ def trace(
     return joint
 
 
-def _without_gradients(found: Pure, inputs: tuple[Any, ...]) -> JointGraph:
+def _without_gradients(found: Pure, inputs: tuple[Any, ...], opened: Opened | None) -> JointGraph:
     """The joint graph of one that is pure, and of which no gradient can be asked for."""
-    wanted = [index for index, value in enumerate(inputs) if value.tracked]
+    wanted = [index for index, value in enumerate(inputs) if is_tensor(value) and value.tracked]
     graph, facts, nodes, values, build = found
     forward = {node for node in graph.nodes if node.op != "output"}
-    return JointGraph(graph, facts, nodes, wanted, list(values), forward=forward, build=build)
+    made = JointGraph(graph, facts, nodes, wanted, list(values), forward=forward, build=build)
+    if opened is not None:
+        made.scalars, made.places = opened.scalars, opened.places
+        made.fixed, made.conditions = noted(opened.scalars, opened.places)
+    return made
 
 
 def _joint(

@@ -9,6 +9,7 @@ as functionalisation does with all of them: a hundred steps of a recurrent netwo
 from __future__ import annotations
 
 import operator
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.aot.facts import DETACH, Facts, Made, Step, Value, ViewOf
@@ -26,6 +27,7 @@ from weft.trace.op_recorder import bound_of
 from weft.trace.recorder import _set_grad_enabled, version
 
 if TYPE_CHECKING:
+    from weft.aot.sizes import Opened
     from weft.trace.module import GraphModule
 
 
@@ -42,26 +44,32 @@ class Pure(NamedTuple):
     build: Any
 
 
+def told(size: Any) -> Any:
+    """A size, or the expression that it is."""
+    return size.expression if isinstance(size, Symbolic) else size
+
+
 class Unsure(Exception):
     """Something that this module does not know to be pure."""
 
 
-def pure(module: GraphModule, inputs: tuple[Any, ...]) -> Pure | None:
-    """The graph over again, if nothing in it writes, aliases what is given out, or has a gradient outside."""
+def pure(module: GraphModule, inputs: tuple[Any, ...], opened: Opened | None = None) -> Pure | None:
+    """The graph over again, if nothing in it writes, aliases what is given out, or has a gradient outside.
+    `opened`: what is open of the inputs."""
     mode = modes.current()
     if type(mode) is not bool or len(module.graph.placeholders) != len(inputs):
         return None
     try:
         with hollowly():
-            return _PureCopy(mode).run(module.graph, inputs)
+            return _PureCopy(mode, opened).run(module.graph, inputs)
     except Exception as error:  # the long way says at which node, and why
         let_through(error)
         return None
 
 
 class _PureCopy:
-    def __init__(self, grad: bool) -> None:
-        self.graph, self.facts, self.grad = Graph(), Facts(), grad
+    def __init__(self, grad: bool, opened: Opened | None) -> None:
+        self.graph, self.facts, self.grad, self.opened = Graph(), Facts(), grad, opened
         self.copies: dict[Node, Node] = {}
         self.tracked: set[Node] = set()
         self.views: set[Node] = set()
@@ -81,10 +89,16 @@ class _PureCopy:
         raise Unsure("a graph without an output")
 
     def input(self, node: Node, value: Any) -> Node:
-        if not is_plain_tensor(value) or node.target.startswith("*"):
+        number = len(self.copies)
+        is_open = self.opened is not None and number in self.opened.numbers
+        if not (is_open or is_plain_tensor(value)) or node.target.startswith("*"):
             raise Unsure("an input that is no plain tensor")
-        made = self.graph.placeholder(f"primals_{len(self.copies) + 1}")
-        self.finish(node, made, fake_input(value), bool(value.tracked))
+        made = self.graph.placeholder(f"primals_{number + 1}")
+        if self.opened is not None and is_open:
+            self.finish(node, made, self.opened.numbers[number], False)
+        else:
+            lies = None if self.opened is None else self.opened.shapes.get(number)
+            self.finish(node, made, fake_input(value, lies), bool(value.tracked))
         return made
 
     def finish(self, node: Node, made: Node, val: object, tracked: bool) -> None:
@@ -100,6 +114,10 @@ class _PureCopy:
         meta = node.meta
         if "writes" in meta or "effect" in meta or node.op == "get_attr":
             raise Unsure("a call that does more than give tensors")
+        if self.opened is not None and node.op == "call_function":
+            if node.all_input_nodes and all(map(self.is_number, node.all_input_nodes)):
+                self.number(node)
+                return
         tracked = self.grad and any(each in self.tracked for each in node.all_input_nodes)
         target = node.target if node.op == "call_function" else method(node.target)
         if node.op == "call_method" and node.target == DETACH:
@@ -116,6 +134,20 @@ class _PureCopy:
             self.op(node, target if isinstance(target, Op) else target.op, tracked)
         else:
             raise Unsure("a form that writes")
+
+    def number(self, node: Node) -> None:
+        """A number that follows from open ones."""
+        assert self.opened is not None
+        args, kwargs = map_arg((node.args, node.kwargs), lambda used: self.copies[used].meta["val"])
+        if kwargs or not isinstance(node.target, (type, BuiltinFunctionType)):
+            raise Unsure("a function that may do more than compute")
+        val = self.opened.scalars.apply(node.target, *args)
+        made = self.graph.call_function(node.target, map_arg(node.args, self.copies.__getitem__))
+        self.finish(node, made, val, False)
+
+    def is_number(self, value: Any) -> bool:
+        """Whether an argument is a number, or the node of one."""
+        return isinstance(self.copies[value].meta["val"] if type(value) is Node else value, (int, float))
 
     def part(self, node: Node, whole: Node, index: int) -> None:
         """One of several results."""
@@ -142,14 +174,15 @@ class _PureCopy:
             self.views.add(node)
             rest = bound_of(op, args, kwargs)[1:]
             if op is ops.view:
-                is_cast = len(rest[0]) == 1 and not isinstance(rest[0][0], int)
+                is_cast = len(rest[0]) == 1 and not self.is_number(rest[0][0])
                 may_raise = not self.copies[args[0]].meta["val"].array.exact
                 target = op if is_cast or may_raise else ops.reshape  # values may lie otherwise than they did
             elif op in READERS:
                 raise Unsure("a view by strides")
             inner, kwargs = as_called(op, rest)
             args = (args[0], *inner)
-        made = self.graph.call_function(target, map_arg(args, self.copies.__getitem__), dict(kwargs))
+        given, options = map_arg((args, dict(kwargs)), self.copies.__getitem__)
+        made = self.graph.call_function(target, given, options)
         several = type(val) in (tuple, list)
         self.finish(node, made, type(val)(map(bare, val)) if several else bare(val), tracked)
 
@@ -159,8 +192,7 @@ class _PureCopy:
         if kind is Node:
             found = self.keys.get(value)
             if found is None:
-                array = self.copies[value].meta["val"].array
-                found = array.shape, array.dtype, tuple(array.strides), array.exact, array.device
+                found = self.key_of(self.copies[value].meta["val"])
                 self.keys[value] = found
             return found
         if kind in PLAIN:
@@ -178,12 +210,22 @@ class _PureCopy:
         hash(value)
         return kind, value
 
+    def key_of(self, val: Any) -> Any:
+        if isinstance(val, Symbolic):
+            return Symbolic, val.expression
+        array = val.array
+        shape, strides = ([told(size) for size in sizes] for sizes in (array.shape, array.strides))
+        return tuple(shape), array.dtype, tuple(strides), array.exact, array.device
+
     def tried(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives, by a run on fakes."""
         given: list[Any] = []
 
         def fake(node: Node) -> Any:
-            given.append(bare(self.copies[node].meta["val"]))
+            val = self.copies[node].meta["val"]
+            if isinstance(val, Symbolic):
+                return val
+            given.append(bare(val))
             return given[-1]
 
         values, named = map_arg(args, fake), map_arg(kwargs, fake)

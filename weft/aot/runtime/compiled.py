@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -390,11 +391,12 @@ class CompiledFunction:
         """The joint graph, and the casts that it takes behind the inputs. `values`: those of open sizes."""
         opened = None
         if values is not None and self.sizes is not None:
-            opened = self.sizes.opened(self.key(args[: len(args) - len(casts)], modes_of), values)
+            key = self.key(args[: len(args) - len(casts)], modes_of)
+            opened = partial(self.sizes.opened, key, values)
         with entered(modes_of) as cache:
             joint = trace(
                 self.module, args, absent=absent, fixed=fixed, casts=casts, cache=cache, order=order,
-                opened=opened,
+                open_inputs=opened,
             )  # fmt: skip
         if joint.casts and not casts and modes_of.keeps_casts:
             given = cast_inputs(args, joint.casts)
