@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autograd.grad_mode import Mode
 from weft.capture.grads import GRADIENT, load_grad, load_node, store_grad
-from weft.capture.guards import Guard, class_source, guards_for_lookup, guards_for_member, lookup
+from weft.capture.guards import ClassSources, Guard, guards_for_member, lookup
 from weft.capture.namespaces import ClassDict, InstanceDict, is_added, missing_text
 from weft.capture.sources import Source, class_mro, constant, written_in_c
 from weft.capture.sources import module as module_source
@@ -62,6 +62,7 @@ class Attributes:
         self.calls, self.wrapping = machine.calls, machine.wrapping
         self.world, self.recorder = machine.world, machine.recorder
         self.native, self.fail = machine.native, machine.fail
+        self.classes = ClassSources()
         self.looked_up: dict[tuple[int, str], tuple[type, Any] | None] = {}
         self.tracebacks: dict[int, CapturedTraceback] = {}
         self.classes_written = False
@@ -76,7 +77,7 @@ class Attributes:
             found = self.looked_up[key] = lookup(cls, name)
             self.world.keep(cls)
             if not written_in_c(cls):
-                self.world.guards.update(guards_for_lookup(cls, name, found))
+                self.world.guards.update(self.classes.guards_for_lookup(cls, name, found))
         if self.classes_written:
             for owner in class_mro(cls):
                 written, new = self.world.written(owner, name)
@@ -96,7 +97,7 @@ class Attributes:
         """Functions of a class get a source, by which their defaults and closures are read."""
         if has_type(value, (types.FunctionType, property, staticmethod, classmethod)):
             if id(value) not in self.world.known:
-                self.world.learn(value, value, class_source(owner).entry(name))
+                self.world.learn(value, value, self.classes.of(owner).entry(name))
 
     def python_method(self, value: Any, name: str) -> Any:
         """The user's own `name` among the class attributes, or None where C code or nothing stands."""
@@ -255,7 +256,7 @@ class Attributes:
         for owner in cls.__mro__:
             for name, entry in owner.__dict__.items():
                 if entry is found:
-                    return self.wrapping.wrap(found, class_source(owner).entry(name))
+                    return self.wrapping.wrap(found, self.classes.of(owner).entry(name))
         return found
 
     def wrapped_function(self, wrapper: Any) -> Any:
@@ -373,9 +374,9 @@ class Attributes:
             return self.world.keep(ClassDict(self.machine, cls))
         value = self.native(getattr, cls, name)
         if name in ("__mro__", "__bases__", "__base__"):
-            self.world.guards.add(Guard("MRO", class_source(cls), cls.__mro__))
+            self.world.guards.add(Guard("MRO", self.classes.of(cls), cls.__mro__))
         elif value is None or type(value) is str:
-            self.world.guard("EQ", class_source(cls).member(name), value)
+            self.world.guard("EQ", self.classes.of(cls).member(name), value)
         elif type(value) is dict:
             raise Break("unusual-attribute", seen=f"{name} of {cls.__name__}")
         return value
@@ -543,10 +544,10 @@ class Attributes:
                 return new
             if owner.__flags__ & HEAP and not owner.__flags__ & IMMUTABLE:
                 if name in owner.__dict__:
-                    entry = class_source(owner).entry(name)
+                    entry = self.classes.of(owner).entry(name)
                     self.world.guards.update(guards_for_member(entry, owner.__dict__[name]))
                 else:
-                    self.world.guards.add(Guard("ABSENT", class_source(owner), name))
+                    self.world.guards.add(Guard("ABSENT", self.classes.of(owner), name))
             if name in owner.__dict__:
                 found = owner.__dict__[name]
                 self._learn_entry(owner, name, found)
@@ -694,7 +695,7 @@ class Attributes:
             raise Break("class-write", seen=f"{cls.__name__}.{name} = a {type(new).__name__}")
         self.classes_written = True
         known = self.world.source_of(cls)
-        self.world.write(cls, "attribute", known or class_source(cls), name, new)
+        self.world.write(cls, "attribute", known or self.classes.of(cls), name, new)
 
 
 C_DESCRIPTORS = (

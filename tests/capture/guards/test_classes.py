@@ -18,8 +18,10 @@ from tests.capture.watchful import (
     check,
 )
 from weft.capture.guards import (
+    ClassSources,
     Guard,
     GuardSet,
+    class_source,
     guards_for_lookup,
     guards_for_member,
     holds,
@@ -150,6 +152,27 @@ def test_a_lookup_is_guarded_once() -> None:
         guards.update(guards_for_lookup(above, "method", found))
         assert len(guards) == 3
     assert lookup(above, "missing") is None
+
+
+def test_classes_that_are_looked_at_together_have_one_source_each() -> None:
+    above, below = family()
+    classes, together, alone = ClassSources(), GuardSet(), GuardSet()
+    for cls, name in ((above, "method"), (above, "missing"), (below, "method"), (above, "extra")):
+        found = lookup(cls, name)
+        together.update(classes.guards_for_lookup(cls, name, found))
+        alone.update(guards_for_lookup(cls, name, found))
+    assert list(together) == list(alone)
+    assert classes.of(above) is classes.of(above) and classes.of(above) == class_source(above)
+
+
+def test_a_class_in_the_place_of_one_that_is_gone_has_a_source_and_an_order_of_its_own() -> None:
+    above, below = family()
+    classes = ClassSources()
+    guards = classes.guards_for_lookup(above, "missing", None)
+    assert [guard.kind for guard in guards][0] == "MRO"
+    classes.known[id(below)], classes.ordered = classes.known[id(above)], {id(below)}
+    assert classes.of(below) == class_source(below)
+    assert [guard.kind for guard in classes.guards_for_lookup(below, "missing", None)][0] == "MRO"
 
 
 def test_classes_in_c_need_no_guards() -> None:

@@ -18,14 +18,20 @@ from weft.capture.guards.base import (
     holds,
     wild,
 )
-from weft.capture.guards.classes import class_source, guards_for_lookup, guards_for_member, lookup
+from weft.capture.guards.classes import (
+    ClassSources,
+    class_source,
+    guards_for_lookup,
+    guards_for_member,
+    lookup,
+)
 from weft.capture.guards.conditions import Condition
 from weft.capture.guards.facts import TENSOR_FACTS, TensorFacts, strides_of
 from weft.capture.guards.identity import Same
 from weft.capture.guards.rendering import guarded, render_guards
 
 __all__ = [
-    "KINDS", "TENSOR_FACTS", "Condition", "Guard", "GuardSet", "Miss", "Same", "TensorFacts", "class_source",
-    "explain_miss", "fetching", "guarded", "guards_for_lookup", "guards_for_member", "holds", "lookup",
-    "render_guards", "strides_of", "wild",
+    "KINDS", "TENSOR_FACTS", "ClassSources", "Condition", "Guard", "GuardSet", "Miss", "Same", "TensorFacts",
+    "class_source", "explain_miss", "fetching", "guarded", "guards_for_lookup", "guards_for_member", "holds",
+    "lookup", "render_guards", "strides_of", "wild",
 ]  # fmt: skip

@@ -114,19 +114,47 @@ def class_source(cls: type) -> Source:
     return constant(cls.__name__, cls)
 
 
-def guards_for_lookup(cls: type, name: str, found: tuple[type, Any] | None) -> list[Guard]:
-    """What keeps a `lookup` true: absence before the owner, and the value there. None for classes in C."""
-    guards: list[Guard] = []
-    if not written_in_c(cls):
-        guards.append(Guard("MRO", class_source(cls), class_mro(cls)))
-    for owner in class_mro(cls):
-        if found is not None and owner is found[0]:
+class ClassSources:
+    """The sources of classes that are looked at together, made once for each, and whose order is guarded."""
+
+    __slots__ = ("known", "ordered")
+
+    def __init__(self) -> None:
+        self.known: dict[int, Source] = {}
+        self.ordered: set[int] = set()
+
+    def of(self, cls: type) -> Source:
+        """As `class_source`."""
+        found = self.known.get(id(cls))
+        if found is None or found.detail() is not cls:  # a class that is gone may have had the same id
+            found = self.known[id(cls)] = class_source(cls)
+            self.ordered.discard(id(cls))
+        return found
+
+    def guards_for_lookup(self, cls: type, name: str, found: tuple[type, Any] | None) -> list[Guard]:
+        """What keeps a `lookup` true: the order, absence before the owner, and the value there. None for
+        classes in C; the order of a class only once.
+        """
+        guards: list[Guard] = []
+        if not written_in_c(cls):
+            source = self.of(cls)
+            if id(cls) not in self.ordered:
+                guards.append(Guard("MRO", source, class_mro(cls)))
+        for owner in class_mro(cls):
+            if found is not None and owner is found[0]:
+                if not written_in_c(owner):
+                    guards += guards_for_member(self.of(owner).entry(name), found[1])
+                break
             if not written_in_c(owner):
-                guards += guards_for_member(class_source(owner).entry(name), found[1])
-            break
-        if not written_in_c(owner):
-            guards.append(Guard("ABSENT", class_source(owner), name))
-    return guards
+                guards.append(Guard("ABSENT", self.of(owner), name))
+        if guards:
+            self.ordered.add(id(cls))  # last: no guard is given where something was raised
+        return guards
+
+
+def guards_for_lookup(cls: type, name: str, found: tuple[type, Any] | None) -> list[Guard]:
+    """What keeps one `lookup` true."""
+    return ClassSources().guards_for_lookup(cls, name, found)
 
 
 def guards_for_member(source: Source, value: Any) -> list[Guard]:
