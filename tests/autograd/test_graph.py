@@ -248,3 +248,14 @@ def test_writes_that_are_not_noted() -> None:
         y.detach().mul_(3)
         out.detach().mul_(3)
     assert (y._version, out._version) == (0, 0)
+
+
+def test_a_stop_iteration_of_a_hook_is_not_the_end_of_what_was_saved():
+    def unpack(_value):
+        raise StopIteration("of the hook")
+
+    x = weft.ones(2, requires_grad=True)
+    with weft.autograd.graph.saved_tensors_hooks(lambda value: value, unpack):
+        y = x * x
+    with pytest.raises(StopIteration, match="of the hook"):
+        y.sum().backward()

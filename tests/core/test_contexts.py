@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextvars import ContextVar, copy_context
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +216,19 @@ def test_the_collector_leaves_no_block(make: Any) -> None:
             copy_context().run(collected_while_set, late)
     finally:
         gc.set_threshold(*thresholds)
+
+
+def test_blocks_take_no_stop_iteration_for_the_end_of_their_actions() -> None:
+    done: list[str] = []
+
+    def stops() -> None:
+        raise StopIteration("here")
+
+    with pytest.raises(StopIteration), Block([stops], [partial(done.append, "left")]):
+        pytest.fail("entered")
+    with pytest.raises(StopIteration), Block([], [partial(done.append, "left")], last=stops):
+        done.append("inside")
+    assert done == ["left", "inside", "left"]
+    with Block([], [partial(done.append, "first"), int], last=partial(done.append, "last")):
+        done.clear()
+    assert done == ["first", "last"]

@@ -408,3 +408,75 @@ def test_what_another_thread_raises_is_an_interrupt(module, file, expected, kind
         raise AssertionError("it did not strike")
     except kind as error:
         assert is_interrupt(error) == ((expected or first == origins.ENTRY) and kind is not ValueError)
+
+
+def stop_iteration(_number, _frame):
+    raise StopIteration("of the handler")
+
+
+@pytest.mark.parametrize(
+    ("calls", "place"),
+    [
+        (1, "local_name"),
+        (0, "enter"),
+        (0, "valid_signals"),
+        (0, "leave"),
+        (0, "exchange"),
+        (0, "_int_to_enum"),
+    ],
+)
+def test_an_iteration_that_a_handler_ends_is_no_end(calls, place):
+    """`map` takes a StopIteration that strikes in a function of Python's for its end: handlers stayed
+    exchanged, and entries were made of half of their parameters.
+    """
+
+    def program(x, hint, other):
+        return (x * hint + other).sin()
+
+    x = weft.arange(3.0)
+    before = signal.signal(signal.SIGUSR1, stop_iteration)
+    try:
+        for point in range(1, 8):
+            compiled, left = weft.compile(program), [point]
+            for _ in range(calls):
+                compiled(x, 2.0, x)
+
+            def profile(frame, event, _value, left=left):
+                if event == "call" and frame.f_code.co_name == place:
+                    left[0] -= 1
+                    if not left[0]:
+                        sys.setprofile(None)
+                        signal.raise_signal(signal.SIGUSR1)
+
+            sys.setprofile(profile)
+            caught = None
+            try:
+                for _ in range(4):
+                    compiled(x, 2.0, x)
+            except StopIteration as error:
+                caught = error
+            except RuntimeError as error:
+                caught = error.__cause__
+            finally:
+                sys.setprofile(None)
+            assert (caught is None) == (left[0] > 0), point
+            for _ in range(4):
+                assert compiled(x, 2.0, x).tolist() == program(x, 2.0, x).tolist()
+            if caught is None:
+                break
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_what_generators_make_of_a_handlers_exception_is_an_interrupt():
+    space = {"strike": lambda: signal.raise_signal(signal.SIGUSR1), "__name__": "weft.made"}
+    exec(compile("def each():\n    strike()\n    yield 1\n", str(PACKAGE / "made.py"), "exec"), space)
+    before = signal.signal(signal.SIGUSR1, stop_iteration)
+    try:
+        list(space["each"]())
+    except RuntimeError as error:
+        assert is_interrupt(error)
+    else:
+        pytest.fail("not raised")
+    finally:
+        signal.signal(signal.SIGUSR1, before)

@@ -356,7 +356,7 @@ def _surroundings(extra: object, random: Any) -> Block:
     if random is None:
         return state
     put, put_back = partial(put_random_state, random), partial(put_random_state, random_state())
-    return Block([put, state.__enter__], [state.close, put_back])
+    return Block([put, state.__enter__], [state.close], last=put_back)
 
 
 # -- what happened, for debug=True ---------------------------------------------------------------
@@ -371,7 +371,7 @@ class _Log:
         lines.clear()
         functions = *modes.modes().functions, _Listener(lines)
         state = set_to((modes.state, modes.changed(functions=functions)))
-        return Block([activate, state.__enter__], [state.close, deactivate])
+        return Block([activate, state.__enter__], [state.close], last=deactivate)
 
     def text(self) -> str:
         lines = [

@@ -61,7 +61,7 @@ def hook_call(kind: HookKind) -> Callable[..., Any]:
     """
 
     def call(hook: Callable[..., Any], *given: Any) -> Any:
-        answer = hook(*map(own, given)) if kind.gets_gradients else hook(*given)
+        answer = hook(*[own(each) for each in given]) if kind.gets_gradients else hook(*given)
         return kind.answered(hook, given[0], answer)
 
     def call_expecting(hook: Callable[..., Any], number: int, expected: Pattern, *given: Any) -> Any:

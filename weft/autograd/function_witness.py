@@ -37,7 +37,7 @@ class Witness:
 
     def __call__(self, op: Op | None, tensors: list[Tensor], results: object) -> None:
         """An op has made (or is about to overwrite) these results from these tensors."""
-        if (op is None or passes_gradients(op)) and any(map(self.has_touched, tensors)):
+        if (op is None or passes_gradients(op)) and any(self.has_touched(each) for each in tensors):
             self.touch(results)
 
     def has_touched(self, value: Tensor) -> bool:

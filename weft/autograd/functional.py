@@ -92,7 +92,7 @@ def _given_back(values: Tensors, is_tuple: bool, create_graph: bool) -> Any:
 
 
 def _cut(values: Any) -> Any:
-    return tuple(map(_cut, values)) if isinstance(values, tuple) else values.detach()
+    return tuple([_cut(each) for each in values]) if isinstance(values, tuple) else values.detach()
 
 
 def _check_vector(vector: Tensors, other: Tensors, is_tuple: bool) -> None:

@@ -212,7 +212,7 @@ class Failure(threading.local):
         """Whether it is this call, which is thereby done. Finalisers may make others in between."""
         if self.call is None or self.call[0] is not function:
             return False
-        if not all(map(_same, self.call[1], values)):
+        if not all(_same(one, other) for one, other in zip(self.call[1], values)):
             return False
         self.call = None
         return True
@@ -221,7 +221,9 @@ class Failure(threading.local):
 def _same(left: Any, right: Any) -> bool:
     if left is right:
         return True
-    return type(left) is type(right) is tuple and len(left) == len(right) and all(map(_same, left, right))
+    if not type(left) is type(right) is tuple or len(left) != len(right):
+        return False
+    return all(_same(one, other) for one, other in zip(left, right))
 
 
 failure = Failure()

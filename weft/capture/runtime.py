@@ -332,7 +332,7 @@ class CodeCache:
         if one.entry.kept and explain_miss(one.entry.guards, function, arguments) is None:
             self.looks = False
             return True
-        return any(map(is_gone, one.entry.guards))
+        return any(is_gone(each) for each in one.entry.guards)
 
     def _capture(self, function: FunctionType, arguments: dict[str, Any], request: Request) -> Entry | None:
         count("frames", "total")
@@ -632,7 +632,7 @@ class Context:
         factory, make_native_entry, quick = self.entry_factory(), installed.entry.make_native_entry, None
         try:
             if factory is not None and make_native_entry is not None:
-                quick = make_native_entry(factory, step, function, values)
+                quick = out_of_handlers(make_native_entry, factory, step, function, values)
         except Exception as error:  # the call is served, and the entry serves the next ones
             let_through(error)
             reason = f"{function.__qualname__} has no native entry: {type(error).__name__}: {error}"

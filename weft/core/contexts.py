@@ -25,7 +25,7 @@ from _io import _IOBase
 from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import partial
+from functools import partial, reduce
 from itertools import repeat
 from operator import call
 from typing import Any, Final
@@ -61,18 +61,27 @@ def choosing(
 
 class Block(Leaving):
     """What a `with` statement does first and at last, whatever strikes. Actions should be C functions: in
-    others an interrupt may strike before their first line.
+    others an interrupt may strike before their first line. One of Python's is the `last`: nothing is left
+    behind it, and no iterator takes a StopIteration that strikes there for its end.
     """
 
     __slots__ = ("entering", "given")
 
-    def __init__(self, enter: Actions, leave: Actions, given: object = None) -> None:
+    def __init__(
+        self, enter: Actions, leave: Actions, given: object = None, last: Callable[[], None] | None = None
+    ) -> None:
         self.entering, self.given = enter, given
-        self.close = partial(run_all, map(call, leave))
+        left = map(call, leave)
+        if last is None:
+            self.close = partial(run_all, left)
+        else:  # next(all of them, call)(last), in C
+            rest = partial(next, filter(None, map(forget, left)))
+            self.close = partial(reduce, call, (call, last), rest)
 
     def __enter__(self) -> Any:
         try:
-            run_all(map(call, self.entering))
+            for action in self.entering:
+                action()
         except BaseException:  # an interrupt, behind an action
             self.close()
             raise

@@ -182,7 +182,7 @@ def handlers_outside() -> Block:
     if get_ident() != main_thread().ident:
         return Block([], [])
     around = Surroundings()
-    return Block([around.enter], [around.work.clear, around.leave], given=around)
+    return Block([around.enter], [around.work.clear], around, last=around.leave)
 
 
 def in_own_context(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

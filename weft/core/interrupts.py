@@ -30,7 +30,11 @@ def let_through(error: BaseException) -> None:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether an exception was not raised by the code that it came out of."""
+    """Whether an exception was not raised by the code that it came out of. Generators make a RuntimeError of
+    a StopIteration that strikes there.
+    """
+    if type(error) is RuntimeError and isinstance(error.__cause__, (StopIteration, StopAsyncIteration)):
+        return is_interrupt(error.__cause__)
     trace, last = error.__traceback__, None
     while trace is not None:
         if last is not None and _is_handler(trace):

@@ -81,7 +81,7 @@ class Compiled:
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         self.builds.calls[0] += 1
-        arrays = [*map(self.layout.array, inputs)]
+        arrays = [self.layout.array(each) for each in inputs]
         last = self.last
         if last is not None:
             last = self.with_floats(last, arrays) if last.python else last
@@ -104,7 +104,7 @@ class Compiled:
             program = self.new_program(key, given)
         if isinstance(program, str) or any(is_copied(given[n], arrays[n]) for _, n in program.written):
             return self.op_by_op(inputs)
-        self.last = program if all(map(is_looked_at, arrays)) else None
+        self.last = program if all(is_looked_at(each) for each in arrays) else None
         program = self.with_floats(program, given) if program.python else program
         try:
             return self.results(program, inputs, program(given))
@@ -267,7 +267,7 @@ def key_of(value: Any) -> Any:
     if isinstance(value, Generator):
         return Generator
     if isinstance(value, (tuple, list)):
-        return type(value), tuple(map(key_of, value))
+        return type(value), tuple([key_of(each) for each in value])
     if isinstance(value, (complex, np.inexact)):  # by bits: zeros have signs, and NaN is equal to itself
         return type(value), repr(value)
     return type(value), value

@@ -103,7 +103,7 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
     check_result(op.name, target, types_of_write(op, target, tuple(map(typed, bound))))
     result = target.array
     if type(result) is not MetaArray:
-        raw = tuple(map(untensored, bound))
+        raw = tuple([untensored(each) for each in bound])
         if op.kind is Kind.POINTWISE or op is ops.copy or op.apart:
             others = raw[1:2] if op is ops.masked_fill else raw[1:]  # its value is read first
             check_overlap(target.array, others, apart=op.apart)

@@ -192,7 +192,7 @@ def meta_view(kernel: Callable[..., Any], array: MetaArray, args: tuple[Any, ...
             refuse_read("as_strided")
         raise
     if type(out) is tuple or type(out) is list:
-        return type(out)(map(described, out, types))
+        return type(out)([described(*each) for each in zip(out, types)])
     return described(out, types)
 
 
@@ -213,5 +213,5 @@ def _symbolic(value: object) -> bool:
     if type(value) is slice:
         return any_symbolic((value.start, value.stop, value.step))
     if isinstance(value, (tuple, list)):
-        return any(map(_symbolic, value))
+        return any(_symbolic(each) for each in value)
     return isinstance(value, Symbolic)

@@ -55,7 +55,7 @@ class PackedValues:
         return tuple(revive(node, source, unpacked(v)) for source, v in zip(node.saved_sources, self.values))
 
     def arrays(self, _node: Node) -> tuple[Any, ...]:
-        return tuple(map(unpacked, self.values))
+        return tuple([unpacked(each) for each in self.values])
 
 
 def unpacked(value: object) -> Any:
@@ -63,7 +63,7 @@ def unpacked(value: object) -> Any:
     if type(value) is Item:
         return value.array()
     if type(value) is tuple or type(value) is list:
-        return type(value)(map(unpacked, value))
+        return type(value)([unpacked(each) for each in value])
     return value
 
 

@@ -264,9 +264,8 @@ class ComplexBackward(Node):
     def raw_backward(self, grad: object) -> Any:
         if self.op.conjugates:
             return self.plain.raw_backward(self, grad)
-        return tuple(
-            map(_conjugate_array, self.plain.raw_backward(self, _conjugated(grad, _conjugate_array)))
-        )
+        found = self.plain.raw_backward(self, _conjugated(grad, _conjugate_array))
+        return tuple([_conjugate_array(each) for each in found])
 
     def graph_backward(self, grad: object) -> Any:
         if self.op.conjugates:
@@ -276,7 +275,7 @@ class ComplexBackward(Node):
         def turned(value: object) -> Any:
             return None if value is None else conj(value)
 
-        return tuple(map(turned, self.plain.graph_backward(self, _conjugated(grad, turned))))
+        return tuple([turned(each) for each in self.plain.graph_backward(self, _conjugated(grad, turned))])
 
 
 def _conjugate_array(value: Any) -> Any:

@@ -346,7 +346,7 @@ class CompiledFunction:
             # which says so when asked. Fakes are no views, so views of a leaf that is one are refused writes
             # that concern its base, which need not require grad.
             expected = is_no_derivative(found.error) or str(found.error).startswith(STALE)
-            doubt = None if expected or any(map(is_leaf_view, args)) else text
+            doubt = None if expected or any(is_leaf_view(each) for each in args) else text
             return self.refused(text, doubt, found.conditions)
         nodes = [node for node in self.module.graph.nodes if node.op.startswith("call_")]
         if found.node not in nodes or (found.ends and found.node is nodes[-1]):

@@ -95,7 +95,7 @@ def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None
 def _recorded(plan: CompiledPlan, calls: object, args: tuple[Any, ...]) -> Direct | None:
     """A call that ends with nodes of the tape."""
     facts, program = plan.facts, plan.program
-    if facts.written or not all(map(_is_plain, args)):
+    if facts.written or not all(_is_plain(each) for each in args):
         return None
     count = len(facts.values)
     kept = len(program.cut.forward.graph.output_node.args[0])
