@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from weft.capture.bytecode.drafts import HAS_END_SEND, Draft
 from weft.capture.bytecode.effects import EFFECTS, FINAL_OPS, JUMP_EFFECTS, JUMP_OPS
+from weft.core.interrupts import let_through
 
 VALUE: Final = 0
 SELF: Final = 1
@@ -178,6 +179,7 @@ def visited(drafts: list[Draft], links: list[Link | None]) -> list[Slots | None]
                     return None
                 else:
                     break
-    except (Unsure, IndexError):
+    except (Unsure, IndexError) as error:
+        let_through(error)
         return None
     return states
