@@ -84,6 +84,10 @@ def _forward_unimplemented(self: Module, *input: Any) -> None:
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
+def _misfit(value: Any, wanted: str) -> TypeError:
+    return TypeError(named(f"cannot assign '{typename(value)}' {wanted}"))
+
+
 def _tracer() -> Any:
     """Who traces symbolically in this context."""
     ask = seams.tracer  # other threads put it there, and take it away
@@ -195,12 +199,7 @@ class Module(Stateful, Movable):
             self.register_parameter(name, value)
         elif parameters is not None and name in parameters:
             if value is not None:
-                raise TypeError(
-                    named(
-                        f"cannot assign '{typename(value)}' as parameter '{name}' (weft.nn.Parameter or None "
-                        f"expected)"
-                    )
-                )
+                raise _misfit(value, f"as parameter '{name}' (weft.nn.Parameter or None expected)")
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             if modules is None:
@@ -209,12 +208,7 @@ class Module(Stateful, Movable):
             modules[name] = registered(_global_module_registration_hooks, self, name, value)
         elif modules is not None and name in modules:
             if value is not None:
-                raise TypeError(
-                    named(
-                        f"cannot assign '{typename(value)}' as child module '{name}' (weft.nn.Module or None "
-                        f"expected)"
-                    )
-                )
+                raise _misfit(value, f"as child module '{name}' (weft.nn.Module or None expected)")
             modules[name] = registered(_global_module_registration_hooks, self, name, value)
         elif (buffers is not None and name in buffers) or isinstance(value, Buffer):
             self._assign_buffer(name, value)
@@ -223,12 +217,7 @@ class Module(Stateful, Movable):
 
     def _assign_buffer(self, name: str, value: Any) -> None:
         if value is not None and not isinstance(value, Tensor):
-            raise TypeError(
-                named(
-                    f"cannot assign '{typename(value)}' as buffer '{name}' (weft.nn.Buffer, weft.Tensor or "
-                    "None expected)"
-                )
-            )
+            raise _misfit(value, f"as buffer '{name}' (weft.nn.Buffer, weft.Tensor or None expected)")
         fields = self.__dict__
         if fields.get("_buffers") is None:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
@@ -287,12 +276,8 @@ class Module(Stateful, Movable):
         self._check_name(name, "parameter", self._parameters)
         if param is not None:
             if not isinstance(param, Parameter):
-                raise TypeError(
-                    named(
-                        f"cannot assign '{typename(param)}' object to parameter '{name}' (weft.nn.Parameter "
-                        "or None required)"
-                    )
-                )
+                wanted = f"object to parameter '{name}' (weft.nn.Parameter or None required)"
+                raise _misfit(param, wanted)
             if param.grad_fn:
                 raise ValueError(
                     f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
