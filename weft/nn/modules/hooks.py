@@ -36,6 +36,13 @@ from weft.nn.modules._functions import BackwardHookFunction
 from weft.ops.record import ops, type_of
 from weft.tensor.base import Tensor
 
+__all__ = [
+    "register_module_backward_hook", "register_module_buffer_registration_hook",
+    "register_module_forward_hook", "register_module_forward_pre_hook", "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook", "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]  # fmt: skip
+
 Hook = Callable[..., Any]
 
 

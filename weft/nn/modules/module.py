@@ -22,6 +22,7 @@ import weft.nn.modules.hooks as _hooks
 from weft.autograd.hooks import RemovableHandle
 from weft.core.naming import named
 from weft.core.seams import seams
+from weft.nn.modules.hooks import *  # noqa: F403
 from weft.nn.modules.hooks import BackwardHook as BackwardHook
 from weft.nn.modules.hooks import (
     Call,
@@ -34,14 +35,6 @@ from weft.nn.modules.hooks import (
     _global_parameter_registration_hooks,
     add,
     missing_from_regular,
-    register_module_backward_hook,
-    register_module_buffer_registration_hook,
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-    register_module_full_backward_hook,
-    register_module_full_backward_pre_hook,
-    register_module_module_registration_hook,
-    register_module_parameter_registration_hook,
     registered,
 )
 from weft.nn.modules.moving import Movable
@@ -53,12 +46,8 @@ from weft.nn.parameter import Buffer, Parameter
 from weft.tensor.base import Tensor
 from weft.tensor.legacy import typename
 
-__all__ = [
-    "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
-    "register_module_forward_hook", "register_module_forward_pre_hook", "register_module_full_backward_hook",
-    "register_module_full_backward_pre_hook", "register_module_module_registration_hook",
-    "register_module_parameter_registration_hook",
-]  # fmt: skip
+__all__ = ["Module"]
+__all__ += _hooks.__all__
 
 T = TypeVar("T", bound="Module")
 Hook = Callable[..., Any]
