@@ -285,7 +285,7 @@ OTHER_WORDS = {
     "weft.core.expressions": "Python's operators",
     "weft.core.checks": "Python's operators",
     "weft.trace.proxy": "Python's operators",
-    "weft.trace.polynomials": "Python's operators",
+    "weft.core.polynomials": "Python's operators",
     "weft.tensor.older": "older forms of public functions",
     "weft.partners": "words of einops",
     "weft.optim.cycles": "words of schedules",

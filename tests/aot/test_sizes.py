@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 import weft
 from tests.aot.differing import assert_same, assert_same_layer, copies, gradients
 from weft.aot import runtime
-from weft.aot.sizes import TAKES_SIZES, layout, open_sizes, strides_of
+from weft.aot.sizes import layout, open_sizes, strides_of
 from weft.core import settings as core_settings
+from weft.graph.text import TAKES_SIZES
 from weft.nn import functional as F
 
 BATCHES = (3, 5, 7, 12, 4, 9)

@@ -18,9 +18,8 @@ from weft.aot.lists import open_lists
 from weft.aot.partition import Chooser, min_cut
 from weft.aot.runtime import CompiledFunction, Compiler
 from weft.aot.runtime.around import around
-from weft.aot.sizes import TAKES_SIZES
 from weft.core import modes
-from weft.graph.text import READS_GRAPH
+from weft.graph.text import READS_GRAPH, TAKES_SIZES
 
 if TYPE_CHECKING:
     from weft.trace.module import GraphModule

@@ -33,14 +33,16 @@ from weft.aot.inplace import WRITTEN
 from weft.aot.joint import JointGraph, Stage
 from weft.aot.saved import INPUT, VALUE
 from weft.aot.split import switches
+from weft.core.expressions import Symbol
 from weft.core.interrupts import let_through
 from weft.core.records import record
+from weft.core.symbolic import Symbolic
 from weft.graph.effects import effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.ops.record import Kind, Op, ops
 from weft.trace.module import GraphModule
-from weft.trace.scalars import hint_of
+from weft.trace.scalars import hint_of, symbols_of
 
 Chooser = Callable[[JointGraph, Stage], list[Node]]
 
@@ -249,7 +251,7 @@ class _Copier:
 
 def cut(joint: JointGraph, choose: Chooser = save_everything) -> Cut:
     """The graphs; no backward where no gradient is asked for."""
-    residuals = [choose(joint, stage) for stage in joint.stages]
+    residuals = [with_open_sizes(joint, stage, choose(joint, stage)) for stage in joint.stages]
     every = list(dict.fromkeys(node for kept in residuals for node in kept))
     number = {node: place for place, node in enumerate(every)}
     backwards = [_backward(joint, stage, kept) for stage, kept in zip(joint.stages, residuals, strict=True)]
@@ -260,6 +262,30 @@ def cut(joint: JointGraph, choose: Chooser = save_everything) -> Cut:
     }
     private = frozenset([at for node, at in number.items() if node in copied or base_of(node) not in known])
     return Cut(_forward(joint, every), backwards, residuals, places, private)
+
+
+def with_open_sizes(joint: JointGraph, stage: Stage, residuals: list[Node]) -> list[Node]:
+    """Residuals from which, and from the tangents, each open size of a backward can be read."""
+    if not joint.places:
+        return residuals
+    given = [*residuals, *stage.tangents]
+    readable = symbols_of([node.meta.get("val") for node in given])
+    found: dict[Node, None] = dict.fromkeys(residuals)
+    for node in (*given, *backward_nodes(joint, stage)):
+        for symbol in open_symbols(node.meta.get("val")):
+            if symbol not in readable and symbol in joint.places:
+                number = joint.places[symbol]
+                found[joint.inputs[number if isinstance(number, int) else number[0]]] = None
+    return list(found)
+
+
+def open_symbols(value: Any) -> set[Symbol]:
+    """The symbols of a node's sizes."""
+    if isinstance(value, (tuple, list)):
+        return set().union(*map(open_symbols, value))
+    array = getattr(value, "array", None)
+    sizes = (value,) if array is None else (*array.shape, *array.strides)
+    return {one for size in sizes if isinstance(size, Symbolic) for one in size.expression.symbols}
 
 
 COPIES = 64 * 1024

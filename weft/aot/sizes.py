@@ -24,8 +24,6 @@ from weft.graph.graph import Graph
 from weft.trace.fake import is_tensor
 from weft.trace.scalars import Scalars, Sym
 
-TAKES_SIZES = "takes_sizes"
-"""The attribute of compilers that take graphs whose sizes are open."""
 Values = dict[Symbol, int]
 
 

@@ -2,7 +2,7 @@
 
 Takes symbols and constants, gives trees that render to Python text, evaluate on values, become graph nodes
 and can be stored. One idea: an op here is a Python function with a text template, so the forms cannot
-disagree; nothing is simplified in this module (see `weft.trace.polynomials`), so floats keep every bit.
+disagree; nothing is simplified in this module (see `weft.core.polynomials`), so floats keep every bit.
 `weft.core.checks` adds what can be asked of objects, for guards that run as machine code.
 """
 
@@ -55,6 +55,8 @@ _PYTHON: Final[dict[str, Operation]] = {
     "not_": (operator.not_, "(not {})"),
     "neg": (operator.neg, "(-{})"),
     "abs": (abs, "abs({})"),
+    "min": (min, "min({}, {})"),
+    "max": (max, "max({}, {})"),
     "eq": (operator.eq, "({} == {})"),
     "ne": (operator.ne, "({} != {})"),
     "lt": (operator.lt, "({} < {})"),

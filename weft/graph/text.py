@@ -29,6 +29,8 @@ Describe = Callable[[Any], str | None]
 _numbers: Final = itertools.count()
 READS_GRAPH: Final = "reads_graph"
 """The attribute of compilers that take a module's graph, and do not call its `forward` in general."""
+TAKES_SIZES = "takes_sizes"
+"""The attribute of compilers that take graphs whose sizes are open."""
 
 
 @record

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from struct import pack
 from time import perf_counter
 from typing import Any, Final
@@ -19,16 +20,17 @@ from weft.core.generator import Generator
 from weft.core.handlers import in_own_context
 from weft.core.interrupts import let_through
 from weft.core.lazy import lazy
-from weft.core.logs import is_heard, observers, tell
+from weft.core.logs import is_heard, log, observers, tell
 from weft.core.once import lock
 from weft.core.recent import Recent
 from weft.core.records import record
 from weft.core.varying import Builds, Staying
 from weft.core.varying import told as told_of
-from weft.graph.text import READS_GRAPH
+from weft.graph.text import READS_GRAPH, TAKES_SIZES
 from weft.native.cpu.calls import is_known
 from weft.native.cpu.engine import unusable
 from weft.native.cpu.objects import Uncompiled, Unlowered
+from weft.native.lower.opening import SettledModule, open_key, open_places, unread, values_of
 from weft.native.program.program import Changed, Failed, Fixed, Program
 from weft.native.program.stored import kept_or_made
 
@@ -76,6 +78,10 @@ class Compiled:
         self.lock = lock()
         self.builds = Builds()
         self.staying = Staying()
+        self.places = open_places(graph_module.graph)
+        """Of sizes that are open: see `weft.native.lower.opening`."""
+        self.unread = unread(graph_module.graph, self.places)
+        self.templates: list[tuple[Any, Any]] = []
         self.fixed: dict[Any, Program] = {}
         """By programs that call Python and the floats they were given for long: those with these in them."""
 
@@ -99,7 +105,7 @@ class Compiled:
         key = tuple([key_of(array) for array in given])
         program: Program | str | None = self.programs.find(key)
         if program is None:
-            if not self.builds.wants(key):
+            if not self.places and not self.builds.wants(key):
                 return self.op_by_op(inputs)
             program = self.new_program(key, given)
         if isinstance(program, str) or any(is_copied(given[n], arrays[n]) for _, n in program.written):
@@ -121,7 +127,8 @@ class Compiled:
                 self.programs.drop()
             program = in_own_context(self.program, given)
             self.programs.keep(key, program)
-            settled = isinstance(program, Program) and self.builds.made(layout_of(key))
+            counts = isinstance(program, Program) and not self.places
+            settled = counts and self.builds.made(layout_of(key))
         if settled:
             self.layout.varies(self.varying(layout_of(key)))
         return program
@@ -174,11 +181,42 @@ class Compiled:
             raise Uncompiled("this interpreter lays objects out in another way than native entries read them")
         if unusable():
             raise Uncompiled(unusable())
-        return kept_or_made(self.graph_module, arrays, self.new, is_watched())
+        if self.unread:
+            raise Uncompiled("sizes that are computed elsewhere")
+        if self.places:
+            return self.from_template(arrays)
+        return kept_or_made(self.graph_module, arrays, partial(self.new, self.graph_module), is_watched())
 
-    def new(self, arrays: list[Any]) -> Program:
+    def from_template(self, arrays: list[Any]) -> Program:
+        """The program for these sizes: a template's, or that of a new one."""
+        values = values_of(self.places, arrays)
+        layout = open_key(self.graph_module.graph, arrays, key_of)
+        for known, template in self.templates:
+            if known == layout and template.fits(values):
+                program: Program = template.at(values, arrays)
+                return program
         began = perf_counter()
-        program = _run.executable(self.graph_module, arrays)
+        try:
+            template = _run.Template(self.graph_module, self.places, arrays, self.layout.wrap)
+        except Exception as error:
+            let_through(error)
+            reason = f"a program for these sizes alone: {reason_of(error)}"
+            log("recompiles", lambda: reason)
+            return self.new(self.module_for(arrays), arrays)
+        if len(self.templates) >= MOST_PROGRAMS:
+            self.templates.clear()
+        self.templates.append((layout, template))
+        return told(template.first, arrays, self.graph_module, perf_counter() - began)
+
+    def module_for(self, arrays: list[Any]) -> Any:
+        """The graph at the sizes of these inputs."""
+        if not self.places:
+            return self.graph_module
+        return SettledModule(self.graph_module, values_of(self.places, arrays), self.layout.wrap)
+
+    def new(self, graph_module: Any, arrays: list[Any]) -> Program:
+        began = perf_counter()
+        program = _run.executable(graph_module, arrays)
         return told(program, arrays, self.graph_module, perf_counter() - began)
 
     def program(self, arrays: list[Any]) -> Program | str:
@@ -287,4 +325,5 @@ def compiler(
         return kind(graph_module, layout)
 
     setattr(compile_graph, READS_GRAPH, True)
+    setattr(compile_graph, TAKES_SIZES, True)
     return compile_graph

@@ -150,13 +150,13 @@ def slice_length(size: int, key: slice) -> int:
     start, stop, step = key.start, key.stop, key.step
     if not any_symbolic((size, start, stop, step)):
         return len(range(*key.indices(size)))
-    start = _clamped(0 if start is None else start, size)
-    stop = _clamped(size if stop is None else stop, size)
+    start = clamped(0 if start is None else start, size)
+    stop = clamped(size if stop is None else stop, size)
     step = 1 if step is None else step
     return (stop - start + step - 1) // step if start < stop else 0
 
 
-def _clamped(bound: Any, size: Any) -> Any:
+def clamped(bound: Any, size: Any) -> Any:
     """An end of a slice, counted from the front and within the dimension."""
     if bound < 0:
         bound = bound + size

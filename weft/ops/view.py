@@ -99,7 +99,7 @@ def restride(x: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     if namespace(x) is not np:
         return namespace(x).lib.stride_tricks.as_strided(x, shape, strides)
     if type(x) is not ndarray:
-        if type(x) is Outline:
+        if isinstance(x, Outline):
             return cast(Array, x.restrided(shape, strides))
         raise TypeError("only arrays can be viewed")
     return numpy_as_strided(x, shape, strides)

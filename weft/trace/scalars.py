@@ -30,10 +30,10 @@ import numpy as np
 
 from weft.core.expressions import OPERATIONS, Expression, Symbol, constant, expression_node, symbol
 from weft.core.interrupts import let_through
+from weft.core.polynomials import Algebra, as_constant, subtract, tree
 from weft.core.symbolic import Symbolic
 from weft.trace.breaks import Break
 from weft.trace.fake import is_tensor
-from weft.trace.polynomials import Algebra, as_constant, subtract, tree
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 LARGEST_EXPRESSION = 200  # beyond it, an expression costs more than capturing again

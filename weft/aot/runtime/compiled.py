@@ -51,7 +51,7 @@ from weft.aot.runtime.nodes import (
 from weft.aot.runtime.plans import AnyPlan, AsCaptured, CompiledPlan, Pieces, Program, Template
 from weft.aot.runtime.rerun import cast_inputs, unchecked
 from weft.aot.saved import INPUT, VALUE
-from weft.aot.sizes import TAKES_SIZES, Values, open_sizes
+from weft.aot.sizes import Values, open_sizes
 from weft.aot.split import Part, natives_of, saves_copies, split
 from weft.core import modes
 from weft.core.device import device
@@ -66,6 +66,7 @@ from weft.core.recent import Recent
 from weft.core.varying import Builds, told
 from weft.graph.graph import Graph
 from weft.graph.node import READ_FROM, Node
+from weft.graph.text import TAKES_SIZES
 from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.tape import INFERENCE, STALE
 from weft.tensor.views import refresh

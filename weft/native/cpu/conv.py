@@ -22,6 +22,7 @@ from weft.core.records import record
 from weft.native.cpu import conv_text
 from weft.native.cpu.conv_tables import Geometry, Plane, Tables, Variant, backward, forward, put_together
 from weft.native.ir.definitions import Definition, Direct, Shape
+from weft.native.ir.sizes import greatest, least, whole_number
 from weft.native.plan.work import CHUNK, MOST_CHUNKS
 
 REGISTERS: Final = 32
@@ -52,8 +53,8 @@ def direct(
     """A step of so much work, in ns; it is cut into chunks by its size alone."""
     return Direct(
         shape=shape, type=type_, name=name, call=None, operands=list(operands), function=name, text=text,
-        numbers=tuple(numbers), rows=rows, chunks=max(1, min(int(work) // CHUNK, rows, most)),
-        work=int(work) + 1,
+        numbers=tuple(numbers), rows=rows, chunks=greatest(1, least(whole_number(work) // CHUNK, rows, most)),
+        work=whole_number(work) + 1,
     )  # fmt: skip
 
 

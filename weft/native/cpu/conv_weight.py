@@ -24,6 +24,7 @@ from weft.native.cpu.conv import (
 )
 from weft.native.cpu.conv_tables import Geometry, Tables, forward
 from weft.native.ir.definitions import Definition, Shape
+from weft.native.ir.sizes import greatest, least, whole_number
 from weft.native.plan.work import CHUNK
 
 NEAR: Final = 24 << 10
@@ -95,7 +96,7 @@ def weight_gradient(
     rows = sides.examples if whole else all_blocks
     work = sides.examples * sides.groups * sides.outputs * pixels * len(entries) * PRODUCT
     work *= 1 if type_ == "f32" else 2
-    chunks = max(1, min(int(work) // CHUNK, MOST_CHUNKS, rows))
+    chunks = greatest(1, least(whole_number(work) // CHUNK, MOST_CHUNKS, rows))
     room = ((pixels + lanes) if tile.turned else count * lanes) * tile.block
     each_chunk = -(-sides.examples // chunks) if whole else sides.examples
     together = max(1, min(NEAR * lanes // (room * width), each_chunk))

@@ -272,6 +272,8 @@ class Functions:
         self.missing: dict[str, list[str]] = {}
         self.left: list[Loaded] = []
         """Drafts that may still run, though better code is there."""
+        self.moved: dict[int, int] = {}
+        """New addresses of what was compiled again, by the old ones."""
 
     def kernel(self, kernel: Any) -> str:
         """The name of a kernel's function."""
@@ -346,7 +348,7 @@ class Functions:
 
     def improve(self) -> dict[int, int]:
         """Compiles drafts at the full level; gives the new addresses by the old ones."""
-        moved: dict[int, int] = {}
+        moved = {**self.moved}
         drafts = self.drafts()
         full = Functions(self.levels[0])
         for module in {id(module): module for module in drafts.values()}.values():
@@ -361,6 +363,7 @@ class Functions:
         with _lock:
             self.left += drafts.values()
             self.modules.update(full.modules)
+            self.moved = moved
         return moved
 
     def address(self, name: str) -> int:

@@ -27,6 +27,7 @@ from weft.native.cpu import gemm
 from weft.native.cpu.conv_code import Code
 from weft.native.cpu.conv_text import transposed
 from weft.native.ir.definitions import Definition, Direct, Matrix, Product
+from weft.native.ir.sizes import greatest, least, whole_number
 from weft.native.plan.fuse import ordered
 from weft.native.plan.work import product_work
 
@@ -61,11 +62,12 @@ LEAST: Final = 1 << 22
 
 def is_better(each: Product) -> bool:
     """Whether a product is computed here; measured."""
-    if each.type != "f32" or each.count > 1 or gemm.is_better(each):
+    if each.type != "f32" or each.count > 1 or not each.columns >= LEAST_COLUMNS:
+        return False
+    if not each.rows * each.columns * each.depth >= LEAST or not each.rows >= LEAST_ROWS:
         return False
     fits = each.columns * 10 >= -(-each.columns // STRIP) * STRIP * 9  # few lanes without work
-    large = each.rows * each.columns * each.depth >= LEAST
-    return each.rows >= LEAST_ROWS and each.columns >= LEAST_COLUMNS and fits and large
+    return fits and not gemm.is_better(each)
 
 
 # -- the first matrix ----------------------------------------------------------------------------------------
@@ -278,13 +280,13 @@ def packed(base: Definition, product: Product) -> Direct:
     """The packed copy of a product's first matrix."""
     rows, depth = product.rows, product.depth
     panels = -(-rows // HEIGHT)
-    work = int(20 + ELEMENT * rows * depth)
+    work = whole_number(20 + ELEMENT * rows * depth)
     turned = product.left.transposed
     return Direct(
         shape=(-(-rows // LOW) * LOW * depth,), type=product.type, name="pack", call=None, operands=[base],
         function=f"pack_{'columns' if turned else 'rows'}", text=packing_text(turned),
         numbers=(product.left.offset, product.left.leading, rows, depth), rows=panels,
-        chunks=max(1, min(panels, work // CHUNK, MOST_CHUNKS)), work=work,
+        chunks=greatest(1, least(panels, work // CHUNK, MOST_CHUNKS)), work=work,
     )  # fmt: skip
 
 

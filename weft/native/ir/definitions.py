@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.core.records import record
 from weft.native.ir.scalar import Body, Builder, Value
+from weft.native.ir.sizes import same
 
 Shape = tuple[int, ...]
 
@@ -249,7 +250,7 @@ def view(base: Definition, shape: Shape, offsets: Shape, steps: Sequence[Shape])
             )
         base, offsets, steps = base.base, tuple(inner_offsets), tuple(inner_steps)
     identity = tuple([tuple([int(i == k) for i in range(len(shape))]) for k in range(len(base.shape))])
-    if shape == base.shape and steps == identity and not any(offsets):
+    if same(shape, base.shape) and steps == identity and not any(offsets):
         return base
     return View(shape=shape, type=base.type, name=base.name, base=base, offsets=offsets, steps=steps)
 
@@ -262,14 +263,14 @@ def permuted(base: Definition, order: Sequence[int]) -> Definition:
 
 def broadcast(base: Definition, shape: Shape) -> Definition:
     """The definition with the elements of axes of length 1 repeated; leading ones may be too many."""
-    if base.shape == shape:
+    if same(base.shape, shape):
         return base
     lead = len(shape) - len(base.shape)
     steps = []
     for axis, size in enumerate(base.shape):
         moves = [0] * len(shape)
         if lead + axis >= 0:
-            moves[lead + axis] = int(size == shape[lead + axis])
+            moves[lead + axis] = int(same(size, shape[lead + axis]) or size != 1)
         steps.append(tuple(moves))
     return view(base, shape, (0,) * len(base.shape), steps)
 
@@ -296,9 +297,9 @@ def selected(base: Definition, axis: int, place: int) -> Definition:
 
 def reshaped(base: Definition, shape: Shape) -> Definition:
     """The same elements in row-major order: a view where only axes of length 1 come or go."""
-    if shape == base.shape:
+    if same(shape, base.shape):
         return base
-    if [n for n in shape if n != 1] == [n for n in base.shape if n != 1]:
+    if same(tuple([n for n in shape if n != 1]), tuple([n for n in base.shape if n != 1])):
         places = iter([axis for axis, n in enumerate(shape) if n != 1])
         steps = []
         for size in base.shape:

@@ -30,6 +30,7 @@ from typing import Any, Final
 
 from weft.core.records import record
 from weft.native.ir.scalar import Body, text
+from weft.native.ir.sizes import same
 
 FOLDS: Final = ("sum", "prod", "max", "min", "any", "all")
 LANES: Final = 4
@@ -42,7 +43,7 @@ LONGEST: Final = 8192
 
 def is_even(sizes: tuple[int, ...]) -> bool:
     """Whether loops of these sizes need no remainders."""
-    return len(sizes) > 1 and sizes[-1] % EVEN == 0
+    return len(sizes) > 1 and same(sizes[-1] % EVEN, 0)
 
 
 def row_of(size: int) -> int:

@@ -32,6 +32,7 @@ import numpy as np
 
 from weft.core.dtypes import bfloat16
 from weft.core.interrupts import let_through
+from weft.native.ir.sizes import Amount, Size
 
 TYPES: Final[dict[str, Any]] = {
     "b1": np.dtype(np.bool_), "i8": np.dtype(np.int8), "u8": np.dtype(np.uint8), "i16": np.dtype(np.int16),
@@ -77,6 +78,8 @@ class Builder:
 
     def __init__(self) -> None:
         self.instructions: list[Instruction] = []
+        self.scalars: list[tuple[str, Size | Amount]] = []
+        """The numbers of a call that the body reads, which others may share."""
         self._known: dict[Any, int] = {}
         self.divides = False
         """Whether ints may be divided by what is not known: somebody looks for zeros."""
@@ -102,9 +105,18 @@ class Builder:
         """A number, rounded to the type."""
         if type_ in HALVES:
             return self.cast(self.const(number, "f32"), type_)
+        if type(number) is Size or type(number) is Amount:
+            return self.scalar(number, type_)
         kind = TYPES[type_]
         exact = kind.type(number).item() if type_ not in FLOATS else float(kind.type(number))
         return self.make("const", type_, value=exact)
+
+    def scalar(self, number: Size | Amount, type_: str) -> Value:
+        """A number that only a call knows."""
+        wanted = type_, number
+        if wanted not in self.scalars:
+            self.scalars.append(wanted)
+        return self.make("scalar", type_, value=self.scalars.index(wanted))
 
     def like(self, number: Any, other: Value) -> Value:
         """A number of another value's type; it may be one that only running tells."""

@@ -21,6 +21,7 @@ from typing import Any
 from weft.core.dtypes import as_dtype
 from weft.native.ir.definitions import Definition, Fold, broadcast, copyable, permuted, reshaped
 from weft.native.ir.scalar import FLOATS, Builder, Value
+from weft.native.ir.sizes import greatest, least
 from weft.native.lower.lowering import Lowering, Unlowered, point, rule, type_name
 from weft.native.maths import emitting as maths
 
@@ -97,7 +98,7 @@ def _folded(kind: str, value: Definition, over: list[int], name: str) -> Definit
     while trailing < count and over[count - 1 - trailing] == rank - 1 - trailing:
         trailing += 1
     if count == rank:
-        parts = min(MOST_PARTS, value.size // PART)
+        parts = least(MOST_PARTS, value.size // PART)
         if parts < 2:
             return rows_folded(kind, value, over, name)
         whole = Fold(
@@ -116,7 +117,7 @@ def _folded(kind: str, value: Definition, over: list[int], name: str) -> Definit
     columns = prod(value.shape[count:])
     if trailing or over != list(range(count)) or columns < LEAST_COLUMNS:
         return rows_folded(kind, value, over, name)
-    parts = max(1, min(MOST_ROWS_OF_PARTS, value.size // columns // 8, value.size // PART))
+    parts = greatest(1, least(MOST_ROWS_OF_PARTS, value.size // columns // 8, value.size // PART))
     first = columns_folded(kind, value, count, parts, name)
     return first if parts == 1 else columns_folded(kind, first, 1, 1, name)
 

@@ -18,7 +18,9 @@ from numpy.lib.stride_tricks import as_strided
 from weft.core.dims import wrap_dim
 from weft.native.ir.definitions import Definition, Gather, Given, Shape, broadcast, reshaped, view
 from weft.native.ir.scalar import FLOATS, Builder, Value
+from weft.native.ir.sizes import broadcast_shape, is_open
 from weft.native.lower.folds import folded
+from weft.native.lower.looked import stepped
 from weft.native.lower.lowering import Lowering, Unlowered, number, point, rule
 from weft.native.lower.pointwise import copied, made, result_of
 from weft.native.lower.products import memory_of
@@ -216,7 +218,7 @@ def index_axes(
     """Where along the axes of `x` the elements of `x[indices]` lie, and the shape of the indices together:
     their axes stand where the first one stood, if they are neighbours, else in front.
     """
-    joint = tuple(np.broadcast_shapes(*[each.shape for each in indices]))
+    joint = broadcast_shape([each.shape for each in indices])
     together = dims[-1] - dims[0] + 1 == len(dims)
     front = dims[0] if together else 0
     known = {}
@@ -416,6 +418,8 @@ def looked_through(shape: Shape, steps: Any) -> tuple[list[int], list[Shape]] | 
     """Where views lead, if that is affine: a start for each axis of the base, and how much it moves along
     each axis of the view.
     """
+    if is_open((shape, *[rest for _, rest, _ in steps])):
+        return stepped(shape, steps)
     starts: list[int] = []
     moves: list[Shape] = []
     for axis in range(len(shape)):

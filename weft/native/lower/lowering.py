@@ -43,6 +43,7 @@ from weft.native.ir.definitions import (
     view,
 )
 from weft.native.ir.scalar import FLOATS, HALVES, NAMES, TYPES, Builder, Value
+from weft.native.ir.sizes import Amount, Size, Unsettled, broadcast_shape, is_open
 from weft.native.lower.calls import Unlowered as Unlowered
 from weft.native.lower.calls import bound_arguments, is_op, op_of
 from weft.native.lower.halves import (
@@ -56,8 +57,10 @@ from weft.native.lower.halves import (
     widened_result,
 )
 from weft.native.lower.layouts import Layouts, dense, order_of, row_major
+from weft.native.lower.looked import looked_at
 from weft.native.lower.numbers import checked, computed, given_number, held_by
 from weft.native.lower.numbers import read as read_number
+from weft.native.lower.opening import Opened, open_strides
 from weft.native.plan.units import Indices, Inlining
 from weft.native.program.drawing import DRAWS, GENERATOR, Drawn, Stream, blocks_of, sampled
 from weft.native.program.program import Fixed
@@ -177,8 +180,8 @@ class Lowering:
     read
     stacks."""
 
-    def __init__(self, graph: Graph, arrays: Sequence[Any]) -> None:
-        self.graph, self.arrays = graph, arrays
+    def __init__(self, graph: Graph, arrays: Sequence[Any], opened: Opened | None = None) -> None:
+        self.graph, self.arrays, self.opened = graph, arrays, opened
         self.values: dict[Node, Lowered] = {}
         self.program = Program(list(graph.placeholders))
         for number, (node, array) in enumerate(zip(self.program.inputs, arrays)):
@@ -191,7 +194,11 @@ class Lowering:
         """The half type that a pointwise op computes with, if it does."""
         self.seeds = Given(shape=(0,), type="u64", name="seeds", input=len(arrays))
         self.costs: dict[Any, int] = {}
-        self.layouts = Layouts(dict(zip(self.program.inputs, arrays)))
+        self.layouts = Layouts(dict(zip(map(self.settled, self.program.inputs), arrays)))
+
+    def settled(self, node: Node) -> Node:
+        """A node with the sizes of this call, if they are open."""
+        return node if self.opened is None else self.opened.settled[node]
 
     def given(self, number: int, array: Any) -> Lowered:
         if isinstance(array, Generator):
@@ -199,16 +206,21 @@ class Lowering:
         if isinstance(array, Fixed):
             return array.value
         if not isinstance(array, np.ndarray):
+            if self.opened is not None and is_open(self.program.inputs[number].meta.get("val")):
+                return self.program.inputs[number].meta["val"]
             return given_number(number) if type(array) is float else array
         item = array.itemsize
-        strides = tuple([stride // item for stride in array.strides])
-        contiguous = array.flags.c_contiguous
+        shape: Shape = array.shape
+        strides = None if array.flags.c_contiguous else tuple([stride // item for stride in array.strides])
+        if self.opened is not None and is_open(self.program.inputs[number].meta["val"].array.shape):
+            shape = tuple(self.program.inputs[number].meta["val"].array.shape)
+            strides = open_strides(array, shape)
         made = Given(
-            shape=array.shape,
+            shape=shape,
             type=NAMES.get(array.dtype, str(array.dtype)),
             name=f"input {number}",
             input=number,
-            strides=None if contiguous else strides,
+            strides=strides,
         )
         return made
 
@@ -223,10 +235,33 @@ class Lowering:
             elif node.op != "placeholder":
                 self.values[node] = made = self.call(node)
                 marked(made, node.meta.get("source") or ())
-                if node not in read and (can_fail(node) or (not node.users and self.graph.impure(node))):
+                if node not in read and self.is_checked(node):
                     several = made if isinstance(made, (tuple, list)) else [made]
                     self.program.checks += [each for each in several if isinstance(each, Opaque)][:1]
         return self.program
+
+    def is_checked(self, node: Node) -> bool:
+        """Whether a dead node is to be computed all the same."""
+        settled = self.settled(node)
+        return can_fail(settled) or (not node.users and self.graph.impure(settled))
+
+    def strides_of(self, node: Node, shape: Shape) -> Shape:
+        """The strides of eager's tensor; of one with open sizes, their order is settled."""
+        settled = self.settled(node)
+        strides: Shape = self.layouts.of(settled)
+        if self.opened is None or not is_open(shape):
+            return strides
+        known = tuple(settled.meta["val"].array.shape)
+        if strides == row_major(known):
+            return row_major(shape)
+        still = [n > 1 and not step for n, step in zip(known, strides)]  # axes whose elements are one
+        moving = tuple([1 if own else n for own, n in zip(still, known)])
+        order = order_of(moving, strides)
+        found = dense(moving, order)
+        if any(step != other for own, step, other in zip(still, strides, found) if not own):
+            raise Unsettled("a result with gaps whose sizes only a call knows")
+        found = dense(tuple([1 if own else n for own, n in zip(still, shape)]), order)
+        return tuple([0 if own else step for own, step in zip(still, found)])
 
     def outputs(self, nodes: Sequence[Any]) -> list[Any]:
         """The values of outputs, in the order in which eager's lie in memory."""
@@ -237,7 +272,7 @@ class Lowering:
             found.append(value)
             if not isinstance(value, Definition) or isinstance(value, Given) or not value.shape:
                 continue
-            strides = self.layouts.of(node)
+            strides = self.strides_of(node, value.shape)
             if strides == row_major(value.shape):
                 continue
             if not value.size:
@@ -271,7 +306,7 @@ class Lowering:
         op = op_of(node)
         bound = bound_arguments(op, args, kwargs)
         result = node.meta["val"]
-        if effect(node).random:
+        if effect(self.settled(node)).random:
             return self.drawn(op, bound, result)
         try:
             return unless_empty(self.lowered(op, bound, result), result)
@@ -286,7 +321,7 @@ class Lowering:
         slot = names.index(GENERATOR)
         stream = bound[slot]
         blocks = blocks_of(op.qualified_name, dict(zip(names, bound, strict=True)), result.array)
-        if type(blocks) is not int:
+        if type(blocks) not in (int, Size):
             raise Unlowered("a count of random numbers that is known only at run time")
         number, source = len(self.program.draws), stream.number if isinstance(stream, Stream) else stream
         self.program.draws.append((source, blocks))
@@ -308,7 +343,7 @@ class Lowering:
         function = node.target
         result = node.meta.get("val")
         tensor = getattr(result, "array", None)
-        if hasattr(function, "on_arrays") and not effect(node).random and not kwargs:
+        if hasattr(function, "on_arrays") and not effect(self.settled(node)).random and not kwargs:
             return self.opaque(function.on_arrays, args, result, str(node.name))
         if node.op == "call_method" and function == "item":
             function = np.ndarray.item
@@ -433,7 +468,7 @@ class Lowering:
             raise Unlowered(f"{op.name} of an int that is known only at run time")
         tensors = [value for value in operands if isinstance(value, Definition)]
         shapes = {value.shape for value in tensors}
-        shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
+        shape = shapes.pop() if len(shapes) == 1 else broadcast_shape([*shapes])
 
         def make(builder: Builder, values: list[Value], _place: Any) -> Value:
             given = iter(values)
@@ -474,12 +509,25 @@ class Lowering:
         base = bound[0]
         if op.name in ("view", "reshape", "_unsafe_view"):
             raise Unlowered(op.name)
+        if is_open((*base.shape, *bound[1:])):
+            return self.seen(op, base, bound[1:])
         results = [self.probe(op, base.shape, axis, bound[1:]) for axis in range(len(base.shape))]
         if not results:
             results = []
             made = self.probe(op, base.shape, None, bound[1:])
             return self.from_probes(base, [], made)
         return self.from_probes(base, results, results[0])
+
+    def seen(self, op: Op, base: Definition, rest: tuple[Any, ...]) -> Lowered:
+        """A view whose sizes only a call knows."""
+        try:
+            probes, several = looked_at(op, base.shape, rest)
+        except (AttributeError, TypeError, ValueError) as error:
+            let_through(error)
+            raise Unlowered(f"{op.name} with sizes that only a call knows: {error}") from None
+        return self.from_probes(
+            base, [(each, several) for each in probes] if base.shape else [], (probes[0], several)
+        )
 
     def probe(self, op: Op, shape: Shape, axis: int | None, rest: tuple[Any, ...]) -> Any:
         """What the kernel gives: views of which the strides and the start tell the map."""
@@ -530,6 +578,8 @@ def as_type(value: Any) -> Any:
     """An operand as type rules know it."""
     if isinstance(value, Number):
         return NUMBERS[value.type]
+    if type(value) is Size or type(value) is Amount:
+        return value.hint  # types do not depend on it
     if isinstance(value, Definition) and value.type == NUMBER:
         raise Unlowered("a scalar that Python computes")
     if isinstance(value, Definition):
@@ -588,6 +638,8 @@ def type_name_of(value: Definition) -> str:
 
 def number(builder: Builder, value: Any, type_: str) -> Value:
     """A number of a call, as eager ops cast it: ints wrap."""
+    if type(value) is Size or type(value) is Amount:
+        return builder.const(value, type_)
     if isinstance(value, (complex, np.complexfloating)):
         raise Unlowered("a complex scalar")
     array = np.asarray(value)
@@ -604,6 +656,8 @@ def known(value: Any) -> Any:
     """What the cost of a body may depend on, of one of its arguments; None where that is not known."""
     if isinstance(value, Definition):
         return value.type
+    if type(value) is Size or type(value) is Amount:
+        return type(value)
     plain = value is None or type(value) in (int, float, bool, str)
     return (type(value), repr(value)) if plain else None
 
@@ -666,7 +720,8 @@ def _reshape(lowering: Lowering, base: Definition, shape: Any, *_: Any) -> Defin
         raise Unlowered("a view as another dtype")
     node = lowering.node
     if node is not None and is_op(node) and op_of(node) is ops.view:
-        if not lowering.layouts.allows_view(node.args[0], result.array.shape):
+        settled = lowering.settled(node)
+        if not lowering.layouts.allows_view(settled.args[0], settled.meta["val"].array.shape):
             always = point(lambda b, _v, _p: b.const(1, "b1"), (), "b1", (), "not viewable")
             lowering.program.failures.append(always)
     return reshaped(base, tuple(result.array.shape))

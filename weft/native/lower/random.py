@@ -19,6 +19,7 @@ from weft.core.dtypes import HALVES, as_dtype
 from weft.native.cpu.philox_text import BLOCK, LANES, draw
 from weft.native.ir.definitions import Definition, Direct, Number, Shape, reshaped, sliced
 from weft.native.ir.scalar import FLOATS, Builder, Value
+from weft.native.ir.sizes import greatest, least
 from weft.native.lower.indexing import fail
 from weft.native.lower.joining import part, whole
 from weft.native.lower.lowering import Lowering, Unlowered, point, rule
@@ -38,7 +39,7 @@ def words(drawn: Drawn, shape: Shape, type_: str, threshold: int = 0) -> Direct:
         shape=shape, type=type_, name="below" if type_ == "b1" else "words", call=None,
         operands=[drawn.seeds], function=f"draw {type_}", text=draw(type_),
         numbers=(drawn.number, count, threshold), rows=rows,
-        chunks=max(1, min(rows, rows * BLOCK // CHUNK, MOST_CHUNKS)), work=rows * BLOCK,
+        chunks=greatest(1, least(rows, rows * BLOCK // CHUNK, MOST_CHUNKS)), work=rows * BLOCK,
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from weft.native.cpu import scatter_text
 from weft.native.cpu.engine import host
 from weft.native.ir.definitions import Definition, Direct, Shape, broadcast, reshaped, sliced, view
 from weft.native.ir.scalar import Builder, Value
+from weft.native.ir.sizes import broadcast_shape, greatest, least
 from weft.native.lower.folds import cast
 from weft.native.lower.indexing import TABULATED, checked, index_axes, not_empty, table
 from weft.native.lower.lowering import Lowering, Unlowered, number, point, rule
@@ -41,7 +42,7 @@ def direct(
     ]
     return Direct(
         shape=shape, type=type_, name=name, call=None, operands=in_memory, function=name, text=text,
-        numbers=tuple(numbers), rows=blocks, chunks=max(1, min(blocks, work // CHUNK, 16)), work=work,
+        numbers=tuple(numbers), rows=blocks, chunks=greatest(1, least(blocks, work // CHUNK, 16)), work=work,
     )  # fmt: skip
 
 
@@ -230,7 +231,7 @@ def put(
     if not dims or any(not isinstance(each, Definition) or each.type == "b1" for each in indices):
         raise Unlowered("indices that are boolean masks, or no indices")
     not_empty(x, values, *indices)
-    joint = tuple(np.broadcast_shapes(*[each.shape for each in indices]))
+    joint = broadcast_shape([each.shape for each in indices])
     together = dims[-1] - dims[0] + 1 == len(dims)
     rest = [n for axis, n in enumerate(x.shape) if axis not in dims]
     front = dims[0] if together else 0

@@ -16,6 +16,7 @@ from weft.native.ir.definitions import Definition, Fold, Given, Opaque, Shape
 from weft.native.ir.kernels import Access, Kernel, Phase, Scope, Step, Store, is_even, row_of
 from weft.native.ir.kernels import Fold as FoldRecord
 from weft.native.ir.scalar import Builder, Value
+from weft.native.ir.sizes import Amount, Size, is_open, same
 from weft.native.plan.units import (
     Affine,
     Cut,
@@ -45,6 +46,8 @@ class Built:
     name: str
     chunks: int | None = None
     """How many chunks there must be, if there are parts of folds for each."""
+    scalars: tuple[tuple[str, Size | Amount], ...] = ()
+    """Numbers that only a call knows, with their types in the kernel."""
 
 
 @record(slots=True)
@@ -66,6 +69,7 @@ class _Building:
         self.group, self.outer, self.is_stored = group, outer, is_stored
         self.indices = Indices(sizes)
         self.loads: list[Load] = []
+        self.scalars: list[tuple[str, Size | Amount]] = []
         self.row_index = self.indices.linear(0, outer)
         self.whole_index = self.indices.linear(0, len(sizes))
         members = list(group.members.values())
@@ -95,7 +99,7 @@ class _Building:
         return members[place].value if own else member.value
 
     def inlining(self, level: int, row: bool) -> Inlining:
-        return Inlining(self.indices, self.loads, self.is_loaded, self.finder(level, row))
+        return Inlining(self.indices, self.loads, self.is_loaded, self.finder(level, row), self.scalars)
 
     def is_loaded(self, given: Definition) -> bool:
         """Whether a definition is read from memory where its value is not at hand."""
@@ -206,7 +210,7 @@ def _finished(state: _Building, group: Group) -> Built:
         return _record(state, group, sizes, moves)
     if not group.settled:
         sizes, moves = joined(sizes, moves)
-        row = row_of(sizes[0]) if len(sizes) == 1 else 0
+        row = row_of(sizes[0]) if len(sizes) == 1 and not (group.folds_all or is_open(sizes)) else 0
         if row and (row >= LEAST_ROW or row == sizes[0]):
             sizes, moves = (sizes[0] // row, row), [(each[0] * row, each[0]) for each in moves]
         return _record(state, group, sizes, moves)
@@ -256,7 +260,7 @@ def _columns(state: _Building, group: Group, sizes: Shape, moves: list[Shape]) -
     accesses = list(kernel.accesses)
     accesses[store.access] = Access(fold.type, Step.ONE, True)
     built_by_rows.kernel = Kernel(
-        kernel.outer, tuple(accesses), (Phase(phase.body, (), (record,)),), (), kernel.even
+        kernel.outer, tuple(accesses), (Phase(phase.body, (), (record,)),), kernel.scalars, kernel.even
     )
     return built_by_rows
 
@@ -272,7 +276,7 @@ def joined(sizes: Shape, moves: list[Shape]) -> tuple[Shape, list[Shape]]:
     new_moves: list[list[int]] = [[] for _ in moves]
     for loop in reversed(loops):
         alike = bool(new_sizes) and all(
-            each[loop] == new[0] * new_sizes[0] for each, new in zip(moves, new_moves)
+            same(each[loop], new[0] * new_sizes[0]) for each, new in zip(moves, new_moves)
         )
         if alike:
             new_sizes[0] *= sizes[loop]
@@ -309,5 +313,6 @@ def _record(state: _Building, group: Group, sizes: Shape, moves: list[Shape]) ->
     ]
     operands = [Load(load.value, load.offset, each) for load, each in zip(state.loads, moves)]
     names = [member.value.name for member in group.members.values() if member.value.name]
-    kernel = Kernel(len(sizes) - 1, tuple(accesses), tuple(phases), (), is_even(sizes))
-    return Built(kernel, sizes, operands, " ".join(dict.fromkeys(names)), group.parts)
+    types = tuple([type_ for type_, _ in state.scalars])
+    kernel = Kernel(len(sizes) - 1, tuple(accesses), tuple(phases), types, is_even(sizes))
+    return Built(kernel, sizes, operands, " ".join(dict.fromkeys(names)), group.parts, tuple(state.scalars))

@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from weft.native.ir.definitions import Definition, Fold, Gather, Given, Point, Reshape, View
+from weft.native.ir.sizes import Amount, Size
 
 PLAIN = frozenset({int, float, bool, str, type(None)})
 
@@ -72,6 +73,8 @@ class Twins:
         kind = type(value)
         if kind is float:
             return value.hex()
+        if kind is Size or kind is Amount:
+            return value
         if kind in PLAIN:
             return kind, value
         if kind is FunctionType:

@@ -13,6 +13,7 @@ from typing import Final
 
 from weft.native.cpu.conv_code import Code
 from weft.native.ir.definitions import Definition, Direct, Matrix, Product
+from weft.native.ir.sizes import greatest, least, whole_number
 from weft.native.plan.fuse import ordered
 
 BLOCK: Final = 8
@@ -96,7 +97,7 @@ def _turned(code: Code, vectors: list[str]) -> list[str]:
 
 def is_slow(each: Product) -> bool:
     """Whether BLAS would be slow with the second matrix as it lies."""
-    sizes = min(each.columns, each.depth) >= LEAST and FEWEST_ROWS <= each.rows <= MOST_ROWS
+    sizes = least(each.columns, each.depth) >= LEAST and FEWEST_ROWS <= each.rows <= MOST_ROWS
     few = each.columns * each.depth <= MOST_ELEMENTS or each.rows < MOST_ROWS // 4
     large = each.count == 1 or each.rows >= MANY_ROWS
     return each.right.transposed and not each.packed and sizes and few and large
@@ -106,13 +107,13 @@ def transposed(base: Definition, product: Product) -> Direct:
     """A copy of a product's second matrix, or of the whole batch of them."""
     rows, columns, right = product.columns, product.depth, product.right
     count = product.count if right.batch else 1
-    work = int(20 + ELEMENT * rows * columns * count)
+    work = whole_number(20 + ELEMENT * rows * columns * count)
     blocks = -(-columns // BLOCK) * count
     return Direct(
         shape=(count, columns, rows), type=product.type, name="transpose", call=None, operands=[base],
         function=f"transpose_{product.type}", text=text(product.type),
         numbers=(right.offset, right.leading, rows, columns, right.batch), rows=blocks,
-        chunks=max(1, min(blocks, work // CHUNK)), work=work,
+        chunks=greatest(1, least(blocks, work // CHUNK)), work=work,
     )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ from weft.native.ir.definitions import (
     operands_of,
 )
 from weft.native.ir.kernels import Kernel
+from weft.native.ir.sizes import hint, same
 from weft.native.plan.build import Built, built, first_of
 from weft.native.plan.common_definitions import without_twins
 from weft.native.plan.likeness import Likeness, Unlike
@@ -262,7 +263,7 @@ class Fusing:
     def neighbours(self, value: Definition, reads: list[Definition], behind: set[Home]) -> list[Home]:
         """Groups over as many elements that read the same memory."""
         size = value.operand.size if isinstance(value, Fold) else value.size
-        memory = {id(each) for each in reads if each.size == size}
+        memory = {id(each) for each in reads if same(each.size, size)}
         latest = self.by_size.get(size, ())[-NEIGHBOURS:]
         return [
             home for home in reversed(latest)
@@ -274,7 +275,7 @@ class Fusing:
         group, second = home.unit, other.unit
         if home.alone or other.alone or home.closed or other.closed:
             return
-        if not isinstance(group, Group) or not isinstance(second, Group) or group.size != second.size:
+        if not isinstance(group, Group) or not isinstance(second, Group) or not same(group.size, second.size):
             return
         if home.needs >> other.number & 1 or other.needs >> home.number & 1:
             return
@@ -282,7 +283,8 @@ class Fusing:
             return
         if group.cost + second.cost > LARGEST_KERNEL:
             return
-        if second.settled and group.settled and (group.rows, group.inner) != (second.rows, second.inner):
+        shapes = (group.rows, group.inner), (second.rows, second.inner)
+        if second.settled and group.settled and not same(*shapes):
             return
         if group.across or second.across or None is not group.parts != second.parts is not None:
             return
@@ -310,7 +312,7 @@ class Fusing:
             return None
         folds = isinstance(value, Fold)
         row = (isinstance(value, Fold) and not value.parts) or (
-            not folds and value.size == group.rows and group.folds and value.size != group.size
+            not folds and same(value.size, group.rows) and group.folds and not same(value.size, group.size)
         )
         level = 0
         for each in reads:
@@ -364,8 +366,8 @@ class Fusing:
 def is_small(unit: Group | Opaque) -> bool:
     """Whether a unit is small enough to be reordered freely (and is not an opaque call)."""
     if isinstance(unit, Opaque):
-        return isinstance(unit, (Product, Direct)) and unit.size <= LITTLE
-    return unit.size <= LITTLE
+        return isinstance(unit, (Product, Direct)) and bool(hint(unit.size) <= LITTLE)
+    return bool(hint(unit.size) <= LITTLE)
 
 
 def new_group(value: Definition) -> Group:
@@ -403,9 +405,9 @@ def loops_of(value: Fold) -> tuple[int, int]:
 def takes_shape(value: Definition, group: Group) -> bool:
     """Whether a definition runs over a group's elements or rows; may settle what its rows are."""
     if not isinstance(value, Fold):
-        elements = value.size == group.size and not (group.across and group.inner > 1)
-        return elements or (group.folds and value.size == group.rows)
-    if value.operand.size != group.size or walks_across(value) is not group.across:
+        elements = same(value.size, group.size) and not (group.across and group.inner > 1)
+        return elements or (group.folds and same(value.size, group.rows))
+    if not same(value.operand.size, group.size) or walks_across(value) is not group.across:
         return False
     if value.parts and value.last == len(value.operand.shape):
         known = group.parts
@@ -416,7 +418,7 @@ def takes_shape(value: Definition, group: Group) -> bool:
     if group.parts not in (None, value.parts) and (value.parts or rows == 1):
         return False
     if group.settled:
-        return (group.rows, group.inner) == (rows, inner)
+        return same((group.rows, group.inner), (rows, inner))
     group.rows, group.inner, group.settled = rows, inner, True
     return True
 
@@ -627,7 +629,7 @@ def hurried(steps: list[Built | Opaque]) -> None:
         elif isinstance(step, Product):
             total += product_work(step)
         elif isinstance(step, Direct):
-            total += step.work or CHUNK * step.chunks
+            total += hint(step.work) or CHUNK * hint(step.chunks)
     works: dict[Kernel, int] = {}
     for kernel, work in kernels.values():  # of which some are equal
         works[kernel] = works.get(kernel, 0) + work

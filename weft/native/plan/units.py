@@ -15,6 +15,7 @@ from math import prod
 from weft.core.records import record
 from weft.native.ir.definitions import Definition, Fold, Gather, Given, Opaque, Point, Reshape, Shape, View
 from weft.native.ir.scalar import Builder, Value
+from weft.native.ir.sizes import Amount, Size, same
 from weft.native.maths.emitting import Emitting
 
 Affine = tuple[int, ...]
@@ -135,9 +136,12 @@ class Inlining:
         loads: list[Load],
         is_kept: Callable[[Definition], bool],
         found: Callable[[Builder, Definition, tuple[Affine, ...]], Value | None],
+        scalars: list[tuple[str, Size | Amount]] | None = None,
     ) -> None:
         self.indices, self.loads, self.is_kept, self.found = indices, loads, is_kept, found
         self.builder: Builder = Emitting()
+        if scalars is not None:
+            self.builder.scalars = scalars
         self.known: dict[tuple[int, tuple[Affine, ...]], Value] = {}
 
     def value(self, given: Definition, places: tuple[Affine, ...]) -> Value:
@@ -221,7 +225,7 @@ def access_of(loads: list[Load], given: Definition, places: tuple[Affine, ...], 
 
 def access_at(loads: list[Load], given: Definition, offset: int, moves: Shape) -> int:
     for number, each in enumerate(loads):
-        if each.value is given and (each.offset, each.strides) == (offset, moves):
+        if each.value is given and same((each.offset, each.strides), (offset, moves)):
             return number
     loads.append(Load(given, offset, moves))
     return len(loads) - 1
@@ -262,6 +266,12 @@ class Group:
     @property
     def folds(self) -> bool:
         return any(member.row for member in self.members.values())
+
+    @property
+    def folds_all(self) -> bool:
+        """Whether chunks give parts of a fold. Rows would change its order of sums, and follow from more of a
+        size than that it is large."""
+        return any(member.partial for member in self.members.values())
 
     @property
     def parts(self) -> int | None:

@@ -12,6 +12,7 @@ from typing import Final
 from weft.native.ir.definitions import Product, Shape
 from weft.native.ir.kernels import Kernel, Scope
 from weft.native.ir.scalar import bits_of
+from weft.native.ir.sizes import hint
 
 INSTRUCTION: Final = 0.015
 """How many ns one instruction on one element takes, in vectors."""
@@ -39,6 +40,7 @@ def rows_of(sizes: Shape) -> int:
 
 def work_of(sizes: Shape, kernel: Kernel) -> int:
     """How long a kernel takes, in ns."""
+    sizes = hint(sizes)
     instructions = sum(len(phase.body) for phase in kernel.phases)
     size = sum(max(bits_of(access.type) // 8, 1) for access in kernel.accesses if access.step.value)
     rows = prod(sizes[:-1]) if len(sizes) > 1 else 1
@@ -54,7 +56,8 @@ def chunks_of(sizes: Shape, kernel: Kernel) -> int:
 
 
 def product_work(each: Product) -> int:
-    return int(300 * each.count + MULTIPLICATION * each.rows * each.columns * each.depth * each.count)
+    rows, columns, depth, count = hint((each.rows, each.columns, each.depth, each.count))
+    return int(300 * count + MULTIPLICATION * rows * columns * depth * count)
 
 
 def column_tiles(each: Product) -> int:

@@ -15,21 +15,25 @@ Each value that lies in memory has a place: a number, by which records name it. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from weft.core.expressions import Symbol
+from weft.core.records import replace
 from weft.native.cpu import blas, gemm, packing, tiers
 from weft.native.cpu.calls import CHECK, address
 from weft.native.cpu.engine import Functions, host
 from weft.native.cpu.outside import table
 from weft.native.cpu.pool import FIELDS
-from weft.native.ir.definitions import Definition, Direct, Given, Number, Opaque, Part, Product, Stack
-from weft.native.ir.scalar import TYPES
+from weft.native.ir.definitions import Definition, Direct, Given, Matrix, Number, Opaque, Part, Product, Stack
+from weft.native.ir.scalar import FLOATS, TYPES
+from weft.native.ir.sizes import At, as_it_is
 from weft.native.lower.lowering import NUMBER, Call, Lowering, Operand
 from weft.native.lower.numbers import any_of
+from weft.native.lower.opening import Opened, Places
 from weft.native.plan.accumulate_products import summed
 from weft.native.plan.batch_products import stack
 from weft.native.plan.build import Built
@@ -77,21 +81,31 @@ class Executable(Program):
     """A program for inputs of certain shapes, strides and types."""
 
     def __init__(
-        self, outputs: list[Any], plan: Plan, inputs: Sequence[Any], homes: dict[int, Given] | None = None
+        self,
+        outputs: list[Any],
+        plan: Plan,
+        inputs: Sequence[Any],
+        homes: dict[int, Given] | None = None,
+        at: Callable[[Any], Any] = as_it_is,
+        code_of: Executable | None = None,
     ) -> None:
-        self.plan = plan
+        """`at`: the numbers of this call for open sizes; `code_of`: one that was made for other sizes."""
+        self.plan, self.at = plan, at
         self.homes = homes or {}
         self.places: dict[int, int] = {}
         self.keep: list[Any] = []
         self.values: dict[int, Definition] = {}
-        self.draws = Draws(plan.draws) if plan.draws else None
+        self.draws = Draws(at(plan.draws)) if plan.draws else None
         self.inputs = len(inputs) + bool(plan.draws)
         self.python: dict[int, tuple[Step, int]] = {}
         self.work = 0
         self.splits = False
-        names = self.compile(plan.steps)
+        steps = plan.steps if at is as_it_is else [settled(each, at) for each in plan.steps]
+        self.functions = Functions(drafts=tiers.are_used()) if code_of is None else code_of.functions
+        names = self.compile(steps)
         records = [
-            self.step(number, each, name) for number, (each, name) in enumerate(zip(plan.steps, names))
+            self.step(number, known, each, name)
+            for number, (known, each, name) in enumerate(zip(plan.steps, steps, names))
         ]
         self.code = np.array(records or [[0] * FIELDS], np.int64)
         self.count = len(records)
@@ -107,7 +121,6 @@ class Executable(Program):
     # -- what does not depend on a call ----------------------------------------------------------------------
     def compile(self, steps: Sequence[Any]) -> list[str]:
         """Makes machine code; gives the names of the steps' functions."""
-        self.functions = Functions(drafts=tiers.are_used())
         kernels = {id(step.kernel): step.kernel for step in steps if isinstance(step, Built)}
         known = {key: self.functions.kernel(kernel) for key, kernel in kernels.items()}
         names = [self.function_of(step, known) for step in steps]
@@ -151,27 +164,30 @@ class Executable(Program):
 
     def output(self, each: Any) -> int | tuple[str, Any]:
         if not isinstance(each, Definition):
-            return "constant", each
+            return "constant", self.at(each)
         each = self.homes.get(id(each), each)
         if isinstance(each, Given):
             return ("constant", each.constant) if each.input is None else ("input", each.input)
         return self.place(each)
 
-    def step(self, number: int, each: Any, name: str) -> list[int]:
-        """The record of a step: see Note [Records of a program] in `weft.native.cpu.pool`."""
+    def step(self, number: int, known: Any, each: Any, name: str) -> list[int]:
+        """The record of a step: see Note [Records of a program] in `weft.native.cpu.pool`. `known`: the step
+        as
+        it is planned, which values have as theirs; `each`: with the numbers of this call."""
         if isinstance(each, Product):
-            return self.product_step(each, name)
+            return self.product_step(self.place(known), each, name)
         if isinstance(each, Direct):
-            places = [self.place(value) for value in (*writes_of(each), *each.operands)]
+            places = [self.place(value) for value in (*writes_of(known), *each.operands)]
             record = [*places, *each.numbers]
             work = -1 if each.checks else each.work or each.chunks * CHUNK
             return self.record(self.functions.address(name), record, each.rows, each.chunks, work)
         if not isinstance(each, Built):
-            self.python[number] = self.call_step(each), self.place(each)
+            self.python[number] = self.call_step(known, each), self.place(known)
             return [0] * FIELDS
         record = [*each.sizes]
         for load in each.operands:
             record += [self.place(load.value), load.offset, *load.strides]
+        record += [number_word(self.at(value), type_) for type_, value in each.scalars]
         rows = prod(each.sizes[:-1]) if len(each.sizes) > 1 else each.sizes[0]
         work = work_of(each.sizes, each.kernel)
         function = self.functions.address(name)
@@ -185,14 +201,14 @@ class Executable(Program):
         self.splits |= chunks > 1
         return [function, address(kept), rows, chunks, work, 0, 0, 0]
 
-    def product_step(self, each: Product, name: str) -> list[int]:
+    def product_step(self, place: int, each: Product, name: str) -> list[int]:
         """See Note [Record of a product] in `weft.native.cpu.blas`."""
         tiles = 1 if each.packed else column_tiles(each)
         columns = each.columns // tiles
         record = [each.rows, columns, each.depth, each.left.transposed, each.right.transposed]
         for part in (each.left, each.right):
             record += [self.place(each.operands[part.operand]), part.offset, part.leading]
-        record += [self.place(each), 0, each.columns]
+        record += [place, 0, each.columns]
         function = self.functions.address(name)
         if tiles > 1:
             across = each.right.leading if each.right.transposed else 1
@@ -206,15 +222,15 @@ class Executable(Program):
         rows = each.count if each.count > 1 else each.rows
         return self.record(function, record, rows, product_chunks(each), product_work(each))
 
-    def call_step(self, each: Opaque) -> Step:
+    def call_step(self, known: Opaque, each: Opaque) -> Step:
         """A step that calls an op's own kernel. What it gives must not lie in the block: others may look at
         it when the block is somebody else's.
         """
         call: Call = each.call
         operands = [self.place(value) for value in each.operands]
-        target = self.place(each)
+        target = self.place(known)
         whole = self.places.setdefault(id(call), len(self.places))  # all results, where there are several
-        bound = call.bound
+        bound = self.at(call.bound)
         numbers = {place for place, value in enumerate(each.operands) if isinstance(value, Number)}
 
         def argument(value: Any, arrays: list[Any]) -> Any:
@@ -250,8 +266,8 @@ class Executable(Program):
         wanted = {each for each in self.outputs if isinstance(each, int)}
         ours = {p: v for p, v in self.values.items() if is_ours(v)}
         made = [(p, v) for p, v in ours.items() if p in wanted]
-        self.made = [(p, (v.shown or (v.shape,))[0], numpy_type(v.type)) for p, v in made]
-        self.strides = [strides_of(v) for _, v in made]
+        self.made = [(p, self.at((v.shown or (v.shape,))[0]), numpy_type(v.type)) for p, v in made]
+        self.strides = [self.at(strides_of(v)) for _, v in made]
         inside = {p: v for p, v in ours.items() if p not in wanted}
         plan = in_runs(self.lifetimes(inside), *self.stacks(inside))
         self.arena = [(p, plan.offsets[p]) for p in inside]
@@ -273,7 +289,9 @@ class Executable(Program):
                 if place in inside:
                     first.setdefault(place, start)
                     last[place] = end
-        sizes = {place: value.size * numpy_type(value.type).itemsize for place, value in inside.items()}
+        sizes = {
+            place: self.at(value.size) * numpy_type(value.type).itemsize for place, value in inside.items()
+        }
         return [Lifetime(place, sizes[place], first[place], last[place]) for place in first]
 
     def stacks(self, inside: dict[int, Definition]) -> tuple[list[list[int]], dict[int, int]]:
@@ -298,7 +316,7 @@ class Executable(Program):
         offsets = dict(self.arena)
         read = {self.places[id(v)] for s in self.plan.steps if is_python(s) for v in reads_of(s)}
         found = [(place, inside[place]) for place in sorted(read & set(inside))]
-        return [(place, v.shape, numpy_type(v.type), offsets[place]) for place, v in found]
+        return [(place, self.at(v.shape), numpy_type(v.type), offsets[place]) for place, v in found]
 
 
 def draft_work(step: Any) -> int:
@@ -310,10 +328,60 @@ def draft_work(step: Any) -> int:
     return (step.work or step.chunks * CHUNK) if isinstance(step, Direct) else 0
 
 
+def settled(step: Any, at: Callable[[Any], Any]) -> Any:
+    """A step with the numbers of a call; values are the same."""
+    if isinstance(step, Built):
+        loads = [replace(load, offset=at(load.offset), strides=at(load.strides)) for load in step.operands]
+        return replace(step, sizes=at(step.sizes), operands=loads, chunks=at(step.chunks))
+    names = NUMBERS_OF.get(type(step), ())
+    changed = {name: at(getattr(step, name)) for name in names}
+    if isinstance(step, Product):
+        changed |= {name: settled_matrix(getattr(step, name), at) for name in ("left", "right")}
+    return replace(step, shape=at(step.shape), **changed)
+
+
+NUMBERS_OF: Final[dict[type, tuple[str, ...]]] = {
+    Product: ("rows", "columns", "depth", "count"),
+    Direct: ("numbers", "rows", "chunks", "work"),
+    Stack: ("numbers", "rows", "chunks", "work"),
+}
+
+
+def settled_matrix(matrix: Matrix, at: Callable[[Any], Any]) -> Matrix:
+    return replace(matrix, offset=at(matrix.offset), leading=at(matrix.leading), batch=at(matrix.batch))
+
+
+def number_word(value: int, type_: str) -> int:
+    """A number as kernels take it: floats of all widths as the bits of a double."""
+    if type_ in FLOATS:
+        return int(np.array(value, np.float64).view(np.int64))
+    return int(np.array(value).astype(TYPES[type_]).astype(np.int64))
+
+
 def executable(graph_module: Any, arrays: Sequence[Any]) -> Executable:
     """The program of a graph for these inputs."""
     outputs, plan, homes = planned(Lowering(graph_module.graph, arrays), graph_module)
     return Executable(outputs, plan, arrays, homes)
+
+
+class Template:
+    """The program of a graph with open sizes: planned and compiled once, with numbers that a call settles."""
+
+    def __init__(self, graph_module: Any, places: Places, inputs: Sequence[Any], wrap: Any) -> None:
+        opened = Opened(graph_module.graph, places, inputs, wrap)
+        lowering = Lowering(opened.graph, inputs, opened)
+        self.outputs, self.plan, self.homes = planned(lowering, graph_module)
+        self.first = self.at(opened.sizes.values, inputs)
+        self.conditions = opened.sizes.conditions
+
+    def fits(self, values: dict[Symbol, int]) -> bool:
+        """Whether what planning has decided holds for these sizes."""
+        return all(bool(each.evaluate(values)) is truth for each, truth in self.conditions.items())
+
+    def at(self, values: Mapping[Symbol, int], inputs: Sequence[Any]) -> Executable:
+        """The program for these sizes, which shares code with all others."""
+        first = getattr(self, "first", None)
+        return Executable(self.outputs, self.plan, inputs, self.homes, At(values), first)
 
 
 def planned(lowering: Lowering, graph_module: Any) -> tuple[list[Any], Plan, dict[int, Given]]:

@@ -76,5 +76,6 @@ class Tracing(Compiled):
     """A graph whose programs are all traced."""
 
     def made(self, arrays: list[Any]) -> Program:
-        outputs, plan, homes = planned(Lowering(self.graph_module.graph, arrays), self.graph_module)
+        module = self.module_for(arrays)
+        outputs, plan, homes = planned(Lowering(module.graph, arrays), module)
         return told(Traced(outputs, plan, arrays, homes), arrays, self.graph_module)

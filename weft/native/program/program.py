@@ -199,6 +199,8 @@ class Program:
         """It is used: its code is worth more."""
         if self.functions.drafts():
             tiers.ask(self)
+        elif self.functions.moved:  # for a program that shares them
+            self.improve()
         self.calls = 2
 
     def improve(self) -> None:

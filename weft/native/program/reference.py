@@ -251,5 +251,6 @@ class Interpreted(Compiled):
     """A graph, with a program per layout of its inputs, all of which are read."""
 
     def made(self, arrays: list[Any]) -> Program:
-        outputs, plan, homes = planned(Reading(self.graph_module.graph, arrays), self.graph_module)
+        module = self.module_for(arrays)
+        outputs, plan, homes = planned(Reading(module.graph, arrays), module)
         return told(Reference(outputs, plan, arrays, homes), arrays, self.graph_module)

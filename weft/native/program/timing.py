@@ -81,7 +81,8 @@ class Timing(Compiled):
 
     def made(self, arrays: list[Any]) -> Program:
         began = perf_counter()
-        outputs, plan, homes = planned(Lowering(self.graph_module.graph, arrays), self.graph_module)
+        module = self.module_for(arrays)
+        outputs, plan, homes = planned(Lowering(module.graph, arrays), module)
         program = told(Timed(outputs, plan, arrays, homes), arrays, self.graph_module)
         for listener in tuple(listeners):
             listener(COMPILING, (), began, perf_counter() - began)

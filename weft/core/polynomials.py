@@ -106,12 +106,32 @@ class Algebra:
             return quotient_bounds(left, right)
         if atom.op == "abs" and atom.args[0].kind is int:
             return 0, None
+        if atom.op in ("min", "max") and all(a.kind is int for a in atom.args):
+            return extreme_bounds(atom.op, [self.bounds(self.polynomial(a)) for a in atom.args])
         return None, None
 
     def compare(self, op: str, left: Expression, right: Expression) -> bool | None:
         """The truth of a comparison of ints for all values of the symbols, or None if it depends on them."""
-        low, high = self.bounds(subtract(self.polynomial(left), self.polynomial(right)))
-        return COMPARE[op](low, high)
+        difference = subtract(self.polynomial(left), self.polynomial(right))
+        known = COMPARE[op](*self.bounds(difference))
+        if known is None and len(difference) > 1:
+            shorter = self.without_factors(difference)
+            known = None if shorter is difference else COMPARE[op](*self.bounds(shorter))
+        return known
+
+    def without_factors(self, polynomial: Polynomial) -> Polynomial:
+        """A polynomial of the same sign: without the factors of all its terms that are positive."""
+        first, *others = polynomial
+        for atom in first:
+            low, _ = self.atom_bounds(atom)
+            if low is None or low < 1:
+                continue
+            shorter = [_without(each, (atom,)) for each in (first, *others)]
+            if None not in shorter:
+                values = polynomial.values()
+                found = {each: value for each, value in zip(shorter, values) if each is not None}
+                return self.without_factors(found) if len(found) > 1 else found
+        return polynomial
 
 
 def tree(polynomial: Polynomial) -> Expression:
@@ -258,6 +278,17 @@ def quotient_bounds(left: Bounds, right: Bounds) -> Bounds:
     if high is not None:
         high = high // least if high >= 0 else -1 if most is None else high // most
     return low, high
+
+
+def extreme_bounds(op: str, bounds: list[Bounds]) -> Bounds:
+    """Those of a least or a greatest number."""
+    lows, highs = zip(*bounds)
+    near, far = (highs, lows) if op == "min" else (lows, highs)  # one bound is enough; all are needed
+    one = [end for end in near if end is not None]
+    all_of_them = None if None in far else (min if op == "min" else max)(far)
+    if op == "min":
+        return all_of_them, min(one, default=None)
+    return max(one, default=None), all_of_them
 
 
 def _equal(low: int | None, high: int | None) -> bool | None:
