@@ -105,7 +105,9 @@ class Compiled:
         key = tuple([key_of(array) for array in given])
         program: Program | str | None = self.programs.find(key)
         if program is None:
-            if not self.places and not self.builds.wants(key):
+            program = self.settled(key, given) if self.templates else None
+        if program is None:
+            if not self.builds.wants(key):
                 return self.op_by_op(inputs)
             program = self.new_program(key, given)
         if isinstance(program, str) or any(is_copied(given[n], arrays[n]) for _, n in program.written):
@@ -127,11 +129,32 @@ class Compiled:
                 self.programs.drop()
             program = in_own_context(self.program, given)
             self.programs.keep(key, program)
-            counts = isinstance(program, Program) and not self.places
-            settled = counts and self.builds.made(layout_of(key))
+            settled = self.is_narrow(program) and self.builds.made(self.layout_of(key, given))
         if settled:
             self.layout.varies(self.varying(layout_of(key)))
         return program
+
+    def settled(self, key: Any, given: list[Any]) -> Program | None:
+        """The program for these sizes of a template that there is."""
+        values, layout = values_of(self.places, given), self.layout_of(key, given)
+        for known, template in [*self.templates]:
+            if known == layout and template.fits(values):
+                program: Program = in_own_context(template.at, values, given)
+                if len(self.programs) >= MOST_PROGRAMS:
+                    self.programs.drop()
+                self.programs.keep(key, program)
+                return program
+        return None
+
+    def layout_of(self, key: Any, given: list[Any]) -> Any:
+        """All that programs depend on but the numbers of a call."""
+        return open_key(self.graph_module.graph, given, key_of) if self.places else layout_of(key)
+
+    def is_narrow(self, program: Program | str) -> bool:
+        """Whether a new program is for the very numbers of its call."""
+        if not isinstance(program, Program):
+            return False
+        return all(template.is_narrow or template.first is not program for _, template in self.templates[-1:])
 
     def with_floats(self, program: Program, arrays: list[Any]) -> Program:
         """For a program that calls Python: one with the floats of this call in it, which may do without, if
@@ -188,13 +211,7 @@ class Compiled:
         return kept_or_made(self.graph_module, arrays, partial(self.new, self.graph_module), is_watched())
 
     def from_template(self, arrays: list[Any]) -> Program:
-        """The program for these sizes: a template's, or that of a new one."""
-        values = values_of(self.places, arrays)
-        layout = open_key(self.graph_module.graph, arrays, key_of)
-        for known, template in self.templates:
-            if known == layout and template.fits(values):
-                program: Program = template.at(values, arrays)
-                return program
+        """The first program of a new template, or one for these sizes alone."""
         began = perf_counter()
         try:
             template = _run.Template(self.graph_module, self.places, arrays, self.layout.wrap)
@@ -205,7 +222,7 @@ class Compiled:
             return self.new(self.module_for(arrays), arrays)
         if len(self.templates) >= MOST_PROGRAMS:
             self.templates.clear()
-        self.templates.append((layout, template))
+        self.templates.append((self.layout_of(None, arrays), template))
         return told(template.first, arrays, self.graph_module, perf_counter() - began)
 
     def module_for(self, arrays: list[Any]) -> Any:

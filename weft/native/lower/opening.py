@@ -72,8 +72,7 @@ def unread(graph: Graph, places: Places) -> bool:
     for node in graph.nodes:
         value = node.meta.get("val")
         for each in value if isinstance(value, (tuple, list)) else (value,):
-            array = array_of(each)
-            for size in (each,) if array is None else array.shape:
+            for size in getattr(array_of(each), "shape", ()):
                 if is_size(size) and not size.expression.symbols <= places.keys():
                     return True
     return False

@@ -374,6 +374,11 @@ class Template:
         self.first = self.at(opened.sizes.values, inputs)
         self.conditions = opened.sizes.conditions
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it serves nothing but the numbers of the call for which it was made."""
+        return any(truth and each.op == "eq" for each, truth in self.conditions.items())
+
     def fits(self, values: dict[Symbol, int]) -> bool:
         """Whether what planning has decided holds for these sizes."""
         return all(bool(each.evaluate(values)) is truth for each, truth in self.conditions.items())

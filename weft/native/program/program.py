@@ -206,9 +206,10 @@ class Program:
     def improve(self) -> None:
         """Exchanges drafts for code of the full level, which gives the same bits."""
         moved = self.functions.improve()
-        for row in self.code[: self.count]:
-            row[0] = moved.get(int(row[0]), row[0])
-        if moved and self.keep_again is not None:
+        old = [row for row in self.code[: self.count] if int(row[0]) in moved]
+        for row in old:
+            row[0] = moved[int(row[0])]
+        if old and self.keep_again is not None:
             self.keep_again()
 
     # -- calls -----------------------------------------------------------------------------------------------
