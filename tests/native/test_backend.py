@@ -165,7 +165,8 @@ def test_what_it_needs_is_not_there(missing: list[str], said: str, tmp_path: Any
 
 # -- numbers that vary ---------------------------------------------------------------------------------------
 def scaled(x: weft.Tensor, n: int) -> weft.Tensor:
-    return x.sin() * n + n
+    """Where a diagonal lies decides what is computed, so that each number takes a program of its own."""
+    return weft.diag(x.sin(), n).sum(0) * n + n
 
 
 @pytest.fixture
@@ -299,7 +300,7 @@ def test_a_warning_that_is_an_error_comes_behind_the_call(
     def step(p: Any, n: int) -> Any:
         p.mul_(n)
         seen.append(n)
-        return p * n
+        return p * n + 0 * weft.diag(p, n).sum()
 
     compiled = weft.compile(step, fullgraph=fullgraph)
     p, raised = weft.ones(3, dtype=weft.float64), []
@@ -332,7 +333,7 @@ def test_other_functions_go_on(built: list[Any]) -> None:
 def test_writes_and_random_numbers_of_what_varies(built: list[Any]) -> None:
     def step(p: Any, n: int) -> Any:
         p.mul_(1 / n).add_(weft.rand(3))
-        return p * n
+        return p * n + 0 * weft.diag(p, n).sum()
 
     compiled = weft.compile(step, fullgraph=True)
 

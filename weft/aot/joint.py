@@ -47,7 +47,7 @@ from weft.core.warn import heard
 from weft.graph.effects import ACCUMULATES, effect
 from weft.graph.graph import Graph
 from weft.graph.interpreter import run
-from weft.graph.node import Node
+from weft.graph.node import READ_FROM, Node
 from weft.ops.record import Op
 from weft.ops.sweep import sweep
 from weft.trace.breaks import Break
@@ -375,6 +375,9 @@ def trace(
         let_through(error)
         conditions = all_noted(tracing.scalars, tracing.symbols)
         raise Refused(str(error), tracing.current, error=error, conditions=conditions) from error
+    for node, captured in zip(joint.inputs, module.graph.placeholders):
+        if READ_FROM in captured.meta:
+            node.meta[READ_FROM] = captured.meta[READ_FROM]
     return joint
 
 

@@ -26,6 +26,7 @@ from weft.core.recent import Recent
 from weft.core.records import record
 from weft.core.varying import Builds, Staying
 from weft.core.varying import told as told_of
+from weft.graph.node import READ_FROM
 from weft.graph.text import READS_GRAPH, TAKES_SIZES
 from weft.native.cpu.calls import is_known
 from weft.native.cpu.engine import unusable
@@ -175,7 +176,11 @@ class Compiled:
         """Names the numbers for whose changing values program after program was made."""
         columns = zip(*[key for key in [*self.programs] if layout_of(key) == layout], strict=True)
         graph = self.graph_module.graph
-        names = [node.name for node, column in zip(graph.placeholders, columns) if len({*column}) > 1]
+        varied = [node for node, column in zip(graph.placeholders, columns) if len({*column}) > 1]
+        read = [node.meta.get(READ_FROM, (node.name, "")) for node in varied]
+        if read and read[0][1]:
+            return told_of(read[0][1], dict.fromkeys([name for name, _ in read]))
+        names = [name for name, _ in read]
         sources = [node.meta["source"] for node in graph.nodes if node.meta.get("source")]
         file, line, function = sources[0] if sources else ("", 0, "")
         return told_of(

@@ -76,6 +76,8 @@ class Machine:
         found = self.describe(getattr(graph, "__wrapped__", graph), tuple(inputs))
         if found is None or type(found.forward) is not Compiled:
             return None
+        if found.calls is not None and found.forward.places:
+            found.forward.builds.calls = found.calls  # which native entries count, too
         program = _program(found.forward, inputs)
         if program is None or program.frame is None or not _is_simple(found, program):
             return None
