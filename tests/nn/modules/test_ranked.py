@@ -69,3 +69,10 @@ def test_other_ranks_are_refused(dims, text):
     layer = nn.BatchNorm1d(2) if dims == (2, 3) else nn.BatchNorm2d(2)
     with pytest.raises(ValueError, match=f"^expected {text} input \\(got 5D input\\)$"):
         layer(weft.rand(1, 2, 1, 1, 1))
+
+
+def test_attributes_of_the_users_own_are_their_own():
+    layer, norm = nn.LeakyReLU(0.5), nn.BatchNorm2d(2)
+    layer._shown, norm._dims = True, 7
+    assert repr(layer) == "LeakyReLU(negative_slope=0.5)"
+    assert norm(weft.rand(3, 2, 1, 1)).shape == (3, 2, 1, 1)

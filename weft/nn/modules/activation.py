@@ -71,7 +71,7 @@ class _InPlace(Showing):
         self.inplace = inplace
 
     def extra_repr(self) -> str:
-        shown = [named(self, name) for name in self._shown]
+        shown = [named(self, name) for name in type(self)._shown]
         return ", ".join(shown + ["inplace=True"] * bool(self.inplace))
 
 

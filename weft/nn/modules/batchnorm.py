@@ -65,9 +65,10 @@ class _NormBase(_Affine):
         super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
-        if not self._dims:
+        dims = type(self)._dims  # what an instance calls so is its own affair
+        if not dims:
             raise NotImplementedError
-        check_dims(input, self._dims)
+        check_dims(input, dims)
 
     def extra_repr(self) -> str:
         return (

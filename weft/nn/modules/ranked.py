@@ -21,7 +21,7 @@ class Showing(Module):
     _shown: ClassVar[tuple[str, ...]] = ()
 
     def extra_repr(self) -> str:
-        return named(self, *self._shown)
+        return named(self, *type(self)._shown)
 
 
 class Ranked(Showing):
