@@ -25,7 +25,7 @@ from weft.capture.guards import ClassSources, Guard, guards_for_member, lookup
 from weft.capture.namespaces import ClassDict, InstanceDict, is_added, missing_text
 from weft.capture.sources import Source, class_mro, constant, written_in_c
 from weft.capture.sources import module as module_source
-from weft.capture.values import Callback, CapturedTraceback, Raised, has_type
+from weft.capture.values import Args, Callback, CapturedTraceback, Raised, has_type
 from weft.capture.world import ABSENT, Known
 from weft.capture.wrapping import SYMBOLIC
 from weft.core.contexts import LEFT_IN_C
@@ -571,15 +571,10 @@ class Attributes:
         cls = type(value)
         hook = self.lookup(cls, hook_name) if cls.__flags__ & HEAP else ABSENT
         if has_type(hook, types.FunctionType):
-            args = (value, name) if new is ABSENT else (value, name, new)
-            self.calls.call(hook, args, {})
+            self.calls.call(hook, with_new(new, value, name), {})
             return None
         self.refuse_unusual_storage(hook, cls)
         return self.store_plainly(value, name, new)
-
-    def delete(self, value: Any, name: str) -> None:
-        """`del value.name`."""
-        self.store(value, name, ABSENT)
 
     def store_plainly(self, value: Any, name: str, new: Any) -> None:
         """As `object.__setattr__` and `object.__delattr__`."""
@@ -598,16 +593,12 @@ class Attributes:
         if has_type(value, types.ModuleType):
             return self.store_on_module(value, name, new)
         if self.world.is_fresh(value):
-            if new is ABSENT:
-                self.native(object.__delattr__, value, name)
-            else:
-                self.native(object.__setattr__, value, name, new)
-            return None
+            return self.store_in_c(value, name, new)
         return self.store_on_known(value, name, new, found)
 
-    def delete_plainly(self, value: Any, name: str) -> None:
-        """As `object.__delattr__`."""
-        self.store_plainly(value, name, ABSENT)
+    def store_in_c(self, value: Any, name: str, new: Any) -> None:
+        """Has C code store, or delete: what it raises is the captured program's."""
+        self.native(object.__delattr__ if new is ABSENT else object.__setattr__, *with_new(new, value, name))
 
     def store_on_module(self, value: types.ModuleType, name: str, new: Any) -> None:
         source = self.module_source(value)
@@ -628,11 +619,7 @@ class Attributes:
             raise Break("opaque-object", seen=f"writing {name} of {known.source}")
         if not slotted and not has_dict(known.original):
             # There is nowhere to store it: Python says so in its own words.
-            if new is ABSENT:
-                self.native(object.__delattr__, known.original, name)
-            else:
-                self.native(object.__setattr__, known.original, name, None)
-            return None
+            return self.store_in_c(known.original, name, new)  # which raises
         if not slotted:
             self.world.claim(object.__getattribute__(known.original, "__dict__"), known)
         if new is ABSENT:
@@ -655,14 +642,13 @@ class Attributes:
         source = self.world.source_of(found)
         if source is not None:
             function = self.wrapping.wrap(function, source.member("fdel" if new is ABSENT else "fset"))
-        self.calls.call(function, (value,) if new is ABSENT else (value, new), {})
+        self.calls.call(function, with_new(new, value), {})
 
     def store_by_descriptor(self, found: Any, value: Any, new: Any) -> None:
         setter = self.lookup(type(found), "__delete__" if new is ABSENT else "__set__")
         if not has_type(setter, types.FunctionType):
             raise Break("unusual-descriptor", seen=type(found).__name__)
-        owner = self.class_value(found, type(value))
-        self.calls.call(setter, (owner, value) if new is ABSENT else (owner, value, new), {})
+        self.calls.call(setter, with_new(new, self.class_value(found, type(value)), value), {})
 
     def store_on_tensor(self, value: Tensor, name: str, new: Any) -> None:
         if name in ("real", "imag") and new is not ABSENT:
@@ -677,12 +663,7 @@ class Attributes:
         if lookup(type(value), name) is not None:
             raise Break("tensor-metadata-write", seen=f".{name} = ...")
         if known is None:
-            self.world.keep(new)
-            self.native(
-                object.__setattr__ if new is not ABSENT else object.__delattr__,
-                *((value, name) if new is ABSENT else (value, name, new)),
-            )
-            return None
+            return self.store_in_c(value, name, self.world.keep(new))
         if new is ABSENT and self.field(value, name) is ABSENT:
             raise self.fail(AttributeError(name))
         return self.world.write(value, "attribute", known.source, name, new)
@@ -718,6 +699,11 @@ USUAL_HOOKS = frozenset(
 def number_of(value: Any) -> Any:
     """The number that a symbolic one is, which from now on it must be."""
     return int(value) if type(value) is SymInt else float(value) if type(value) is SymFloat else bool(value)
+
+
+def with_new(new: Any, *args: Any) -> Args:
+    """What a function that stores is called with; one that deletes is given no value."""
+    return args if new is ABSENT else (*args, new)
 
 
 def has_dict(value: Any) -> bool:

@@ -15,7 +15,7 @@ from weft.amp import state
 from weft.amp.autocast_mode import autocast
 from weft.amp.casting import NAME, Autocast, Cache, without_autocast
 from weft.autograd.grad_mode import _drive
-from weft.capture.calls import handles
+from weft.capture.calls import handles, interpreted, natively
 from weft.capture.guards import Guard
 from weft.capture.values import Args, Kwargs
 from weft.core import modes
@@ -94,16 +94,8 @@ for _function in (state.is_autocast_enabled, state.get_autocast_dtype, state.is_
     _answer(_function)
 
 
-@handles(_drive)
-def drive(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    """Runs a generator under a grad mode: its steps are the user's, so they are interpreted."""
-    driver: Any = _drive
-    return machine.calls.inline(driver, args, kwargs)
-
-
-@handles(_autocast_dtype)
-def autocast_dtype(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    return _autocast_dtype()  # guarded by the modes around
+interpreted(_drive)  # runs a generator under a grad mode: its steps are the user's
+natively(_autocast_dtype)  # guarded by the modes around
 
 
 @handles(autocast.__init__)

@@ -8,6 +8,7 @@ are CPython's own.
 from __future__ import annotations
 
 import types
+from collections.abc import Sequence
 from typing import Any
 
 VARARGS, VARKEYWORDS = 0x04, 0x08
@@ -56,6 +57,20 @@ def signature_text(code: types.CodeType) -> str:
     elif keyword_only:
         parts.append("*")
     parts += names[positional : positional + keyword_only]
+    if code.co_flags & VARKEYWORDS:
+        parts.append("**" + rest.pop(0))
+    return ", ".join(parts)
+
+
+def argument_text(code: types.CodeType, texts: Sequence[str]) -> str:
+    """The arguments of a call that passes all parameters on; `texts` in the order of `parameter_names`."""
+    positional, keyword_only = code.co_argcount, code.co_kwonlyargcount
+    parts = list(texts[:positional])
+    rest = list(texts[positional + keyword_only :])
+    if code.co_flags & VARARGS:
+        parts.append("*" + rest.pop(0))
+    named = list(zip(parameter_names(code), texts))[positional : positional + keyword_only]
+    parts += [f"{name}={text}" for name, text in named]
     if code.co_flags & VARKEYWORDS:
         parts.append("**" + rest.pop(0))
     return ", ".join(parts)

@@ -21,7 +21,7 @@ import numpy as np
 from weft.autograd.grad_mode import Mode
 from weft.capture.attributes import SEAMS, SPECIAL
 from weft.capture.c_calls import CALLED_WITH_ONE, METHODS
-from weft.capture.calls import HANDLERS, METACLASSES, Handler, handles
+from weft.capture.calls import HANDLERS, METACLASSES, Handler, handles, natively
 from weft.capture.guards import Guard
 from weft.capture.namespaces import InstanceDict
 from weft.capture.open_texts import OpenText
@@ -261,9 +261,7 @@ def build_class(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     raise Break("class-definition", seen=f"class {args[1]}")
 
 
-@handles(callable)
-def callable_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    return machine.native(callable, *args, **kwargs)
+natively(callable)
 
 
 # -- attributes ----------------------------------------------------------------------------------------------
@@ -280,7 +278,7 @@ def hasattr_(machine: Machine, value: Any, name: Any) -> Any:
 
 
 answers(setattr, 3, 3)(lambda machine, *args: machine.attributes.store(*args))
-answers(delattr, 2, 2)(lambda machine, *args: machine.attributes.delete(*args))
+answers(delattr, 2, 2)(lambda machine, *args: machine.attributes.store(*args, ABSENT))
 
 
 @handles(object.__setattr__)
@@ -290,7 +288,7 @@ def object_setattr(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
 
 @handles(object.__delattr__)
 def object_delattr(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    machine.attributes.delete_plainly(*args)
+    machine.attributes.store_plainly(args[0], args[1], ABSENT)
 
 
 @handles(object.__getattribute__)
@@ -547,7 +545,9 @@ HANDLERS[id(operator.not_)] = lambda machine, args, kwargs: not machine.operator
 HANDLERS[id(operator.truth)] = lambda machine, args, kwargs: machine.operators.truth(*args)
 HANDLERS[id(operator.getitem)] = lambda machine, args, kwargs: machine.operators.get_item(*args)
 HANDLERS[id(operator.setitem)] = lambda machine, args, kwargs: machine.operators.set_item(*args)
-HANDLERS[id(operator.delitem)] = lambda machine, args, kwargs: machine.operators.delete_item(*args)
+HANDLERS[id(operator.delitem)] = lambda machine, args, kwargs: machine.operators.set_item(
+    args[0], args[1], ABSENT
+)
 HANDLERS[id(operator.contains)] = lambda machine, args, kwargs: machine.operators.contains(args[1], args[0])
 HANDLERS[id(operator.is_)] = lambda machine, args, kwargs: machine.operators.identical_values(*args)
 HANDLERS[id(operator.is_not)] = lambda machine, args, kwargs: not machine.operators.identical_values(*args)

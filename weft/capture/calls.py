@@ -44,6 +44,43 @@ DEEPEST = 64
 Handler = Callable[["Machine", Args, Kwargs], Any]
 HANDLERS: dict[int, Handler] = {}
 """What captured code does instead of calling these objects, by `id` (they live as long as the process)."""
+BY_CODE: dict[types.CodeType, Callable[[Machine, Any, Args, Kwargs], Any]] = {}
+"""What captured code does instead of calling closures of these: `(machine, function, args, kwargs)`."""
+WRAPPERS_LEFT_OUT = frozenset(
+    {
+        reprlib.recursive_repr()(lambda self: "").__code__,
+        dataclasses.dataclass(type("Sample", (), {})).__repr__.__code__,
+    }
+)
+"""Wrappers that only guard a `__repr__` against recursion, by their code."""
+CONVERSIONS = (
+    "__index__", "__int__", "__float__", "__complex__", "__bool__", "__len__", "__iter__", "__next__",
+    "__getitem__", "__array__",
+)  # fmt: skip
+RUNS_USER_CODE = ("weft.autograd", "weft.func", "weft.utils", "weft.library", "weft.overrides")
+"""Parts of this library that call functions of the user's, or change how others run."""
+MAKES_TENSORS = frozenset({"from_numpy"})
+"""Functions that modes do not see, and that give tensors: one node each. (Not `frombuffer`: bytes are objects
+of Python's, of which the code that runs has other ones, and the tensor must share memory with these.)"""
+ANSWERS = frozenset(
+    {
+        "are_deterministic_algorithms_enabled", "broadcast_shapes", "can_cast", "get_default_device",
+        "get_default_dtype", "get_num_threads", "is_autocast_enabled", "is_grad_enabled",
+        "is_inference_mode_enabled", "is_storage", "is_tensor", "promote_types", "typename",
+        "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "enter", "leave", "modes", "current",
+        "grad_enabled",
+    }
+)  # fmt: skip
+"""Functions that modes do not see, and that only tell something or manage modes."""
+PLAIN_DATA = (
+    "weft.core.types", "weft.core.dtypes", "weft.core.device", "weft.core.symbolic", "weft.core.dims",
+    "weft.core.trees", "weft.core.errors", "weft.ops",
+)  # fmt: skip
+GRAD_MODE = "weft.autograd.grad_mode"
+NATIVE_CLASSES = ("weft.core", GRAD_MODE, "weft.tensor")
+ARGUMENT_BLIND = (list.__new__, dict.__new__, set.__new__)
+METACLASSES: dict[Any, Callable[[Machine, type, Args, Kwargs], Any]] = {}
+"""Metaclasses whose `__call__` capture knows, by that function."""
 _KEPT: list[Any] = []
 
 
@@ -57,6 +94,31 @@ def handles(*functions: Any) -> Callable[[Handler], Handler]:
         return handler
 
     return register
+
+
+def natively(*functions: Any) -> None:
+    """These run as they are in captured code, whatever they are given."""
+    for function in functions:
+        HANDLERS[id(function)] = functools.partial(_run_natively, function)
+        _KEPT.append(function)
+
+
+def _run_natively(function: Any, machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    return machine.native(function, *args, **kwargs)
+
+
+def interpreted(*functions: Any) -> None:
+    """The code of these functions of the library, and of those that they define, is interpreted as if it was
+    the user's.
+    """
+    for function in functions:
+        inner = [code for code in function.__code__.co_consts if type(code) is types.CodeType]
+        BY_CODE.update(dict.fromkeys([function.__code__, *inner], inline))
+
+
+def inline(machine: Machine, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    """What `BY_CODE` holds for code that is to be interpreted."""
+    return machine.calls.inline(function, args, kwargs)
 
 
 class Calls:
@@ -292,45 +354,6 @@ class Calls:
         if issubclass(cls, Tensor):
             raise Break("tensor-class", seen=f"{cls.__name__}(...)")
         return self.world.keep(self.native(cls, *args, **kwargs))
-
-
-BY_CODE: dict[types.CodeType, Callable[[Machine, Any, Args, Kwargs], Any]] = {}
-"""What captured code does instead of calling closures of these: `(machine, function, args, kwargs)`."""
-WRAPPERS_LEFT_OUT = frozenset(
-    {
-        reprlib.recursive_repr()(lambda self: "").__code__,
-        dataclasses.dataclass(type("Sample", (), {})).__repr__.__code__,
-    }
-)
-"""Wrappers that only guard a `__repr__` against recursion, by their code."""
-CONVERSIONS = (
-    "__index__", "__int__", "__float__", "__complex__", "__bool__", "__len__", "__iter__", "__next__",
-    "__getitem__", "__array__",
-)  # fmt: skip
-RUNS_USER_CODE = ("weft.autograd", "weft.func", "weft.utils", "weft.library", "weft.overrides")
-"""Parts of this library that call functions of the user's, or change how others run."""
-MAKES_TENSORS = frozenset({"from_numpy"})
-"""Functions that modes do not see, and that give tensors: one node each. (Not `frombuffer`: bytes are objects
-of Python's, of which the code that runs has other ones, and the tensor must share memory with these.)"""
-ANSWERS = frozenset(
-    {
-        "are_deterministic_algorithms_enabled", "broadcast_shapes", "can_cast", "get_default_device",
-        "get_default_dtype", "get_num_threads", "is_autocast_enabled", "is_grad_enabled",
-        "is_inference_mode_enabled", "is_storage", "is_tensor", "promote_types", "typename",
-        "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "enter", "leave", "modes", "current",
-        "grad_enabled",
-    }
-)  # fmt: skip
-"""Functions that modes do not see, and that only tell something or manage modes."""
-PLAIN_DATA = (
-    "weft.core.types", "weft.core.dtypes", "weft.core.device", "weft.core.symbolic", "weft.core.dims",
-    "weft.core.trees", "weft.core.errors", "weft.ops",
-)  # fmt: skip
-GRAD_MODE = "weft.autograd.grad_mode"
-NATIVE_CLASSES = ("weft.core", GRAD_MODE, "weft.tensor")
-ARGUMENT_BLIND = (list.__new__, dict.__new__, set.__new__)
-METACLASSES: dict[Any, Callable[[Machine, type, Args, Kwargs], Any]] = {}
-"""Metaclasses whose `__call__` capture knows, by that function."""
 
 
 @functools.cache

@@ -294,8 +294,7 @@ def _example(item: Any, function: Any, arguments: dict[str, Any]) -> Any:
 
 def _refusal(broken: Broken) -> BaseException:
     frame = broken.frame
-    file, line, name = frame.place()
-    return unsupported(broken.stop, file, line, name, frame.instruction.positions)
+    return unsupported(broken.stop, *frame.place(), frame.instruction.positions)
 
 
 def _original(function: types.FunctionType, found: Any, reason: str) -> Entry:

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, TypeVar
 
-from weft.capture.binding import VARARGS, VARKEYWORDS, parameter_names, signature_text
+from weft.capture.binding import argument_text, parameter_names, signature_text
 from weft.capture.bytecode.native import original_code
 from weft.capture.reading import MISS
 
@@ -146,18 +146,9 @@ def front_code(code: CodeType, bound: bool, late: Late = ()) -> CodeType:
 def original_call(code: CodeType) -> Callable[..., Any]:
     """`call(function, *parameters)` runs the function as written, from parameters given by position."""
     names = clean_names(code)
-    positional, keyword_only = code.co_argcount, code.co_kwonlyargcount
-    parts = names[:positional]
-    rest = names[positional + keyword_only :]
-    keywords = [f"{name}={name}" for name in names[positional : positional + keyword_only]]
-    if code.co_flags & VARARGS:
-        parts.append("*" + rest.pop(0))
-    parts += keywords
-    if code.co_flags & VARKEYWORDS:
-        parts.append("**" + rest.pop(0))
     begun = "" if original_code(code) is code else f"    _weft_function.{BEGUN} = True\n"
     head = f"def call({', '.join(['_weft_function', *names])}):\n{begun}"
-    text = f"{head}    return _weft_function({', '.join(parts)})\n"
+    text = f"{head}    return _weft_function({argument_text(code, names)})\n"
     space: dict[str, Any] = {}
     exec(compile(text, f"<weft: call of {code.co_name}, {UNCOUNTED}>", "exec"), space)
     call: Callable[..., Any] = space["call"]

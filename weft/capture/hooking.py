@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.autograd.hooks import KINDS, HookKind, HookTable, RemovableHandle, add_hook, hooks_of
 from weft.autograd.tasks import reachable
 from weft.autograd.trace_wrapped import check_like, trace_wrapped, wrapped_call
-from weft.capture.calls import BY_CODE, handles
+from weft.capture.calls import handles, interpreted, natively
 from weft.capture.gradients import Removed, history, is_spent_from
 from weft.capture.rebuild.builder import Builder
 from weft.capture.rebuild.types import RULES, instance
@@ -127,10 +127,8 @@ def look_into(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
         return machine.calls.call(function, args, rest)
 
 
-handles(check_like)(lambda machine, args, kwargs: machine.native(check_like, *args, **kwargs))
-BY_CODE[wrapped_call(len, {}).__code__] = lambda machine, function, args, kwargs: machine.calls.inline(
-    function, args, kwargs
-)
+natively(check_like)
+interpreted(wrapped_call(len, {}))
 
 
 # -- emitted code --------------------------------------------------------------------------------------------

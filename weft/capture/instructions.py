@@ -191,7 +191,7 @@ def store_attr(machine: Machine, frame: Frame, arg: str) -> None:
 
 @step("DELETE_ATTR")
 def delete_attr(machine: Machine, frame: Frame, arg: str) -> None:
-    machine.attributes.delete(frame.stack.pop(), arg)
+    machine.attributes.store(frame.stack.pop(), arg, ABSENT)
 
 
 @step("BINARY_SUBSCR")
@@ -217,7 +217,7 @@ def store_subscr(machine: Machine, frame: Frame, arg: Any) -> None:
 @step("DELETE_SUBSCR")
 def delete_subscr(machine: Machine, frame: Frame, arg: Any) -> None:
     key, container = frame.stack.pop(), frame.stack.pop()
-    machine.operators.delete_item(container, key)
+    machine.operators.set_item(container, key, ABSENT)
 
 
 @step("BUILD_SLICE")

@@ -356,15 +356,9 @@ class Unsupported(RuntimeError):
         return Unsupported, (self.args[0], self.kind)
 
 
-def unsupported(
-    stop: Break,
-    file: str | None = None,
-    line: int | None = None,
-    function: str | None = None,
-    positions: Any = None,
-) -> Unsupported:
-    """The error for a break at this place."""
-    text = render_break(stop.kind, stop.seen, file, line, function, positions, why=stop.why, try_=stop.try_)
+def unsupported(stop: Break, *where: Any) -> Unsupported:
+    """The error for a break at a place that is given as `render_break` takes it."""
+    text = render_break(stop.kind, stop.seen, *where, why=stop.why, try_=stop.try_)
     if naming.namespace == "torch":
         text = "\n".join([text, *(f"Torch: {words}" for words in in_torch_words(stop.kind, stop.seen))])
     return Unsupported(text, stop.kind)

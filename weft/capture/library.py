@@ -24,7 +24,7 @@ from weft.capture.attributes import CACHED, HEAP, IMMUTABLE, SPECIAL
 from weft.capture.builtins import STOOD_FOR, answers, index_of
 from weft.capture.c_arguments import ORDER
 from weft.capture.c_calls import CALLED, CALLED_WITH_ONE, METHODS, RECEIVERS, pure
-from weft.capture.calls import BY_CODE, Handler, handles
+from weft.capture.calls import BY_CODE, Handler, handles, natively
 from weft.capture.guards import Guard
 from weft.capture.namespaces import ClassDict, ModuleDict
 from weft.capture.plain import NotPlain, exact_key, freeze
@@ -249,10 +249,7 @@ for _mode in (no_grad, set_grad_enabled):
 
 
 # -- the library's own ---------------------------------------------------------------------------------------
-@handles(_set_grad_enabled)
-def switch_gradients(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    """PyTorch's inner switch, which context managers of users call: as `set_grad_enabled`."""
-    return machine.native(_set_grad_enabled, *args, **kwargs)
+natively(_set_grad_enabled)  # PyTorch's inner switch, which context managers of users call
 
 
 SPECIAL[Ops] = lambda machine, value, name: machine.native(getattr, value, name)  # ops never change

@@ -373,10 +373,6 @@ class Operators:
             self.world.keep(value)
             self.native(operator.setitem, container, key, value)
 
-    def delete_item(self, container: Any, key: Any) -> None:
-        """`del container[key]`."""
-        self.set_item(container, key, ABSENT)
-
 
 def kind_of(value: Any) -> type:
     """The class that the user's program sees."""

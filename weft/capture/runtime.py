@@ -13,6 +13,7 @@ gone.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
@@ -494,16 +495,7 @@ class Context:
 
     def again(self) -> Context:
         """A context with the same options and no entries."""
-        return Context(
-            self.backend,
-            self.compile_frame,
-            backend_name=self.backend_name,
-            fullgraph=self.fullgraph,
-            dynamic=self.dynamic,
-            recompile_limit=self.recompile_limit,
-            options=self.options,
-            entry_factory=self.entry_factory,
-        )
+        return Context(**{name: getattr(self, name) for name in inspect.signature(Context).parameters})
 
     def reset(self) -> None:
         for cache in list(self.caches.values()):
@@ -690,8 +682,9 @@ class Context:
         self.left_alone[id(code)] = code
         return True
 
-    def resume(
+    def go_on(
         self,
+        compiled: bool,
         point: Any,
         function: FunctionType,
         cells: tuple[CellType, ...],
@@ -699,22 +692,15 @@ class Context:
         *raised: Any,
     ) -> Callable[..., Tail]:
         """What an entry calls to go on after a break: makes a Tail of the resume function and its values.
-        `raised` is what interrupted that before, to be met by the handler of the instruction `at`."""
-        resumed = enter_original(point, function, cells)
-        cache, left = self.cache(resumed), function.__code__
-        return lambda *values: leave(Tail(cache, resumed, list(values), point, left, at), *raised)
-
-    def enter_original(
-        self,
-        point: Any,
-        function: FunctionType,
-        cells: tuple[CellType, ...],
-        at: int | None = None,
-        *raised: Any,
-    ) -> Callable[..., Tail]:
-        """`resume` for what must run uncompiled; a Tail too, lest tracebacks show the segment beside it."""
+        `raised` is what interrupted that before, to be met by the handler of the instruction `at`. What must
+        run uncompiled is a Tail too, lest tracebacks show the segment beside it.
+        """
         made, left = enter_original(point, function, cells), function.__code__
-        return lambda *values: leave(Tail(AS_WRITTEN, made, list(values), point, left, at), *raised)
+        cache = self.cache(made) if compiled else AS_WRITTEN
+        return lambda *values: leave(Tail(cache, made, list(values), point, left, at), *raised)
+
+    resume = functools.partialmethod(go_on, True)
+    enter_original = functools.partialmethod(go_on, False)
 
 
 def _break_text(entry: Entry) -> str:

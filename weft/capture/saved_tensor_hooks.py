@@ -16,12 +16,11 @@ are a break: what runs in a backward outside must be the user's functions and no
 
 from __future__ import annotations
 
-import types
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
-from weft.capture.calls import BY_CODE, handles
-from weft.capture.values import Args, Kwargs, has_type
+from weft.capture.calls import handles, interpreted
+from weft.capture.values import Args, Kwargs
 from weft.core import modes
 from weft.tensor.base import Tensor
 from weft.tensor.saved import run_pack
@@ -47,21 +46,13 @@ class PackedValue:
         self.value: Any = None
 
 
-def inlined(function: Any) -> None:
-    handles(function)(lambda machine, args, kwargs: machine.calls.inline(function, args, kwargs))
-    for inner in function.__code__.co_consts:  # functions that it makes: the hooks of `save_on_cpu`
-        if has_type(inner, types.CodeType):
-            BY_CODE[inner] = lambda machine, made, args, kwargs: machine.calls.inline(made, args, kwargs)
-
-
-for _function in (
+interpreted(
     saved_tensors_hooks.__init__,
     save_on_cpu.__init__,
     disable_saved_tensors_hooks.__init__,
     disable_saved_tensors_hooks.__enter__,
     disable_saved_tensors_hooks.__exit__,
-):
-    inlined(_function)
+)
 
 
 @handles(saved_tensors_hooks.__enter__)

@@ -17,11 +17,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.function import APPLY, Function, transformed
-from weft.capture.calls import HANDLERS, handles
+from weft.capture.calls import HANDLERS, natively
 from weft.capture.custom_function.by_ops import record_flat
 from weft.capture.custom_function.call import ApplyCall
 from weft.capture.custom_function.saved import refused
-from weft.capture.values import Args, Callback, Kwargs, entered, has_type
+from weft.capture.values import Args, Callback, entered, has_type
 from weft.func.functions import Saved, generated
 from weft.tensor.wrapper import Wrapper
 
@@ -137,12 +137,10 @@ class GeneratedBackward:
         return self.made.backward(ctx, *gradients)
 
 
-def _noted(function: Any) -> None:
-    @handles(function)
-    def noted(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-        return machine.native(function, *args, **kwargs)
-
-
-for _name in ("save_for_backward", "save_for_forward", "mark_non_differentiable", "mark_dirty"):
-    _noted(Saved.__dict__[_name])
-_noted(Saved.set_materialize_grads)
+natively(
+    Saved.save_for_backward,
+    Saved.save_for_forward,
+    Saved.mark_non_differentiable,
+    Saved.mark_dirty,
+    Saved.set_materialize_grads,
+)

@@ -20,6 +20,7 @@ import numpy as np
 from weft.autograd.grad_mode import Mode
 from weft.autograd.hooks import RETAINED
 from weft.autograd.spent import spend
+from weft.capture.binding import argument_text, parameter_names
 from weft.capture.bytecode.generators import rebuild_generator, suspended_code
 from weft.capture.frame import Frame
 from weft.capture.gradients import history, is_spent, spent_on, without_history
@@ -535,20 +536,10 @@ def generator(builder: Builder, value: CapturedGenerator) -> str:
     frame = value.frame
     if value.started and frame is not None:
         return suspended(builder, value, frame)
-    code = value.code
-    count = code.co_argcount
-    arguments = [value.arguments[name] for name in code.co_varnames[:count]]
-    names = list(code.co_varnames[count : count + code.co_kwonlyargcount + 2])
-    keywords = {name: value.arguments[name] for name in names[: code.co_kwonlyargcount]}
-    rest = names[code.co_kwonlyargcount :]
-    parts = [builder.text(argument) for argument in arguments]
-    if code.co_flags & 4:
-        parts.append(f"*{builder.text(value.arguments[rest.pop(0)])}")
-    parts += [f"{name}={builder.text(argument)}" for name, argument in keywords.items()]
-    if code.co_flags & 8:
-        parts.append(f"**{builder.text(value.arguments[rest.pop(0)])}")
+    texts = [builder.text(value.arguments[name]) for name in parameter_names(value.code)]
     builder.settle()
-    name = builder.assign(f"{builder.text(value.function)}({', '.join(parts)})", "generator")
+    call = f"{builder.text(value.function)}({argument_text(value.code, texts)})"
+    name = builder.assign(call, "generator")
     if frame is None:
         builder.line(f"{name}.close()")
     return name
