@@ -65,6 +65,8 @@ class Layout:
 _warned: set[str] = set()
 """Reasons that were said already: a process that cannot run code says so once."""
 MOST_PROGRAMS: Final = 64
+MOST_SETTLED: Final = 512
+"""How many there may be where most are those of templates: these hold nothing but numbers."""
 
 
 class Compiled:
@@ -141,7 +143,7 @@ class Compiled:
         for known, template in [*self.templates]:
             if known == layout and template.fits(values):
                 program: Program = in_own_context(template.at, values, given)
-                if len(self.programs) >= MOST_PROGRAMS:
+                if len(self.programs) >= MOST_SETTLED:
                     self.programs.drop()
                 self.programs.keep(key, program)
                 return program

@@ -77,6 +77,8 @@ Exposed = tuple[frozenset[int], frozenset[int]]
 """Inputs and outputs, by number: see Note [Writes that no version tells of] in `weft.aot.split`."""
 ndarray = np.ndarray
 PLANS_LIMIT = 64
+SIZES_LIMIT = 512
+"""How many there may be where most are those of templates at the sizes of a call: these are small."""
 NONE: frozenset[int] = frozenset()
 NO_NODES: frozenset[Node] = frozenset()
 NO_PLAN = "a tensor of another class, without elements, or inside an object"
@@ -123,9 +125,9 @@ def varying(graph: Graph, plans: list[tuple[Any, Conditions]]) -> str:
     return told(places[0][1], dict.fromkeys([name for name, _ in places]))
 
 
-def keep(plans: Recent, key: Any, plan: AnyPlan | Template) -> None:
+def keep(plans: Recent, key: Any, plan: AnyPlan | Template, most: int = PLANS_LIMIT) -> None:
     """Keeps one more plan for a key."""
-    if sum(map(len, plans.values())) >= PLANS_LIMIT:
+    if sum(map(len, plans.values())) >= most:
         plans.drop()
     plans.keep(key, [*plans.get(key, ()), plan])
 
@@ -259,7 +261,7 @@ class CompiledFunction:
             if template.conditions.hold(args):
                 plan: AnyPlan = template.plan(args, values) if type(template) is Template else template
                 with self.lock:
-                    keep(self.plans, key, plan)
+                    keep(self.plans, key, plan, SIZES_LIMIT)
                 return plan
         return None
 
