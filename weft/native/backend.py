@@ -36,6 +36,7 @@ from weft.native.program.program import Changed, Failed, Fixed, Program
 from weft.native.program.stored import kept_or_made
 
 _run: Any = lazy("weft.native.program.executable")
+_template: Any = lazy("weft.native.program.template")
 _looking: Any = lazy("weft.native.program.describe")
 """Not needed where all programs are on disk."""
 WATCHED: Final = ("fusion", "kernels", "memory", "llvm", "asm")
@@ -221,7 +222,7 @@ class Compiled:
         """The first program of a new template, or one for these sizes alone."""
         began = perf_counter()
         try:
-            template = _run.Template(self.graph_module, self.places, arrays, self.layout.wrap)
+            template = _template.Template(self.graph_module, self.places, arrays, self.layout.wrap)
         except Exception as error:
             let_through(error)
             reason = f"a program for these sizes alone: {reason_of(error)}"
