@@ -196,6 +196,24 @@ def test_inputs_that_lie_otherwise(templates: list[Template]) -> None:
     assert len(templates) <= 3
 
 
+LAYOUTS: dict[str, Callable[[int, int], Any]] = {
+    "turned": lambda rows, columns: weft.randn(columns, rows).t(),
+    "stepped": lambda rows, columns: weft.randn(rows, 2 * columns)[:, ::2],
+    "expanded": lambda rows, columns: weft.randn(columns).expand(rows, columns),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_templates_of_squares_serve_all_sizes(name: str, layout: str) -> None:
+    """What is equal in the first call alone is no fact: sums over all walked along one row, as if it was."""
+    function = PROGRAMS[name]
+    compiled = weft.compile(function, dynamic=True)
+    for rows, columns in ((4, 4), (6, 6), (5, 4), (4, 4)):
+        x = LAYOUTS[layout](rows, columns)
+        same(outcome(compiled, x), outcome(function, x), rtol=1e-4, atol=1e-5)
+
+
 def test_second_derivatives(templates: list[Template]) -> None:
     def curvature(x: Any) -> Any:
         (first,) = weft.autograd.grad(x.sin().pow(3).sum(), x, create_graph=True)
