@@ -203,6 +203,7 @@ LAYOUTS: dict[str, Callable[[int, int], Any]] = {
 }
 
 
+@pytest.mark.usefixtures("templates")
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_templates_of_squares_serve_all_sizes(name: str, layout: str) -> None:
@@ -212,6 +213,16 @@ def test_templates_of_squares_serve_all_sizes(name: str, layout: str) -> None:
     for rows, columns in ((4, 4), (6, 6), (5, 4), (4, 4)):
         x = LAYOUTS[layout](rows, columns)
         same(outcome(compiled, x), outcome(function, x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("templates")
+def test_gradients_that_nothing_but_sizes_tells() -> None:
+    """The program of the backward reads no array: it went on to give zeros of the sizes before."""
+    compiled = weft.compile(lambda x: (x.trunc(), x.shape))
+    for size in (5, 7, 3, 50, 7):
+        x = weft.randn(size, 2, requires_grad=True)
+        compiled(x)[0].sum().backward()
+        same(x.grad, weft.zeros(size, 2))
 
 
 def test_second_derivatives(templates: list[Template]) -> None:

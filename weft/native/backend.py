@@ -115,7 +115,7 @@ class Compiled:
             program = self.new_program(key, given)
         if isinstance(program, str) or any(is_copied(given[n], arrays[n]) for _, n in program.written):
             return self.op_by_op(inputs)
-        self.last = program if all(is_looked_at(each) for each in arrays) else None
+        self.last = program if all(is_looked_at(each) for each in arrays) and self.tells(program) else None
         program = self.with_floats(program, given) if program.python else program
         try:
             return self.results(program, inputs, program(given))
@@ -136,6 +136,10 @@ class Compiled:
         if settled:
             self.layout.varies(self.varying(layout_of(key)))
         return program
+
+    def tells(self, program: Program) -> bool:
+        """Whether the inputs at which a program looks tell all sizes: zeros like an input do not read it."""
+        return {number for number, _ in self.places.values()} <= {number for _, number in program.givens}
 
     def settled(self, key: Any, given: list[Any]) -> Program | None:
         """The program for these sizes of a template that there is."""
