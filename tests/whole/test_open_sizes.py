@@ -225,6 +225,28 @@ def test_gradients_that_nothing_but_sizes_tells() -> None:
         same(x.grad, weft.zeros(size, 2))
 
 
+@pytest.mark.usefixtures("templates")
+def test_sizes_that_only_what_is_computed_again_needs() -> None:
+    """The backward makes the index again, whose size is a product: a factor of it was none of its inputs."""
+
+    def index(shape: Any) -> Any:
+        count = 1
+        for n in shape:
+            count *= n
+        return (weft.arange(count) % shape[0]).reshape(shape)
+
+    def function(x: Any, y: Any) -> Any:
+        return y.scatter_add(0, index(y.shape), y), weft.minimum(x, y)
+
+    compiled = weft.compile(function)
+    for size in (4, 2, 3, 7):
+        x, y = weft.randn(size, size), weft.randn(size, size)
+        one, other = (y.clone().requires_grad_() for _ in range(2))
+        weighted(compiled(x, one)[0]).backward()
+        weighted(function(x, other)[0]).backward()
+        same(one.grad, other.grad, rtol=1e-4, atol=1e-5)
+
+
 def test_second_derivatives(templates: list[Template]) -> None:
     def curvature(x: Any) -> Any:
         (first,) = weft.autograd.grad(x.sin().pow(3).sum(), x, create_graph=True)
