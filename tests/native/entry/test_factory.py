@@ -28,7 +28,7 @@ def simple(
     """Of a program that makes the places 0 and 1."""
     made = [(place, (2, 3), np.dtype(kind)) for place in (0, 1)]
     frame = SimpleNamespace(
-        made=made, strides=[made_strides] * 2, outputs=outputs, written=list(inside), numbers=set(numbers)
+        made=made, strides=[made_strides] * 2, outputs=outputs, written=list(inside), numbers=list(numbers)
     )
     found = SimpleNamespace(
         strides=strides, written=list(written), values=len(outputs) if values is None else values
