@@ -218,7 +218,7 @@ def _finished(state: _Building, group: Group) -> Built:
     walked, walked_moves = joined(sizes[outer:], [each[outer:] for each in moves])
     if len(walked) > 1:
         for load, each in zip(state.loads, walked_moves):
-            if any(each[i] != each[i + 1] * walked[i + 1] for i in range(len(walked) - 1)):
+            if not all(same(each[i], each[i + 1] * walked[i + 1]) for i in range(len(walked) - 1)):
                 _put_in_order(state, group, load.value, "a reduction over memory that has no single stride")
     if not walked:
         walked, walked_moves = (1,), [(0,)] * len(moves)
