@@ -38,6 +38,7 @@ HEADER: Final = (
     "outputs", "outputs_at", "written", "written_at", "pool", "draw", "give_back", "seeds",
     "seeds_item", "calls",
     "sizes", "sizes_at", "sizes_last", "fills", "fills_at", "stores", "stores_at", "busy", "room", "grow",
+    "drops", "drops_at",
 )  # fmt: skip
 """What stands in an entry's array, in order."""
 ROW: Final = 5
@@ -55,7 +56,7 @@ API: Final = (
 )  # fmt: skip
 """Addresses of functions and objects, in the order of their table."""
 
-DATA, RANK, SIZES, STRIDES, KIND, FLAGS = 16, 24, 32, 40, 56, 64
+DATA, RANK, SIZES, STRIDES, BASE, KIND, FLAGS, REFERRED = 16, 24, 32, 40, 48, 56, 64, 72
 """Where things stand in an array object."""
 ITEMS = 24
 """Where a tuple's items stand, and a list's pointer to them."""
@@ -244,6 +245,11 @@ entry:
   %rows.count = alloca i64
   %rows.place = alloca i64
   %fills = alloca i1
+  %drops.at = getelementptr i8, ptr %header, i64 {8 * HEADER.index("drops")}
+  %drops.count = load i64, ptr %drops.at
+  %dropped = alloca ptr, i64 %drops.count
+  %is.dropped = alloca i1
+  store i1 0, ptr %is.dropped
   %entered = alloca i64
   store i64 0, ptr %entered
   %places.at = getelementptr i8, ptr %header, i64 {8 * HEADER.index("places")}
