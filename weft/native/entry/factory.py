@@ -264,9 +264,12 @@ def _is_simple(found: Any, program: Program) -> bool:
                 return False
             if value < found.values and place in frame.outputs[:value]:
                 return False
-        elif isinstance(place, int) or value < found.values:
-            return False
-        elif place[0] != "input" and type(place[1]) is not int:
+        elif (
+            isinstance(place, int)
+            or value < found.values
+            or place[0] != "input"
+            and type(place[1]) is not int
+        ):
             return False
     return True
 
