@@ -33,8 +33,8 @@ from weft.core.origins import is_ours, is_tracing
 P = ParamSpec("P")
 R = TypeVar("R")
 plain_signals: Any = importlib.import_module("_signal")
-"""Python's own functions, in C. Those of `signal` make numbers members of enums, in lines that take a ValueError
-of a handler for that of a number that is none.
+"""Python's own functions, in C. Those of `signal` make numbers members of enums, in lines that take a
+ValueError of a handler for that of a number that is none.
 """
 IDLE: Final = (signal.SIG_DFL, signal.SIG_IGN, None)
 """Handlers that are no functions. None is one that Python has not installed."""
