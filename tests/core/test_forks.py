@@ -118,3 +118,29 @@ assert signal.getsignal(signal.SIGUSR1) is ring and codes == [0, 0, 0], codes
 assert came == [signal.SIGUSR1]
 """
     assert run(text) == ""
+
+
+def test_imports_that_begin_while_a_fork_waits_are_waited_for() -> None:
+    text = """
+import weft
+from weft.core import forks
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "weft.masked":
+            entered.set(); time.sleep(0.3)
+entered, threads = threading.Event(), []
+sys.modules.pop("weft.masked", None)
+sys.meta_path.insert(0, Slow())
+def wait():
+    if not threads:
+        threads.append(threading.Thread(target=lambda: __import__("weft.masked")))
+        threads[0].start(); entered.wait()
+done = []
+forks.around(wait, lambda: done.append("parent"), lambda: done.append("child"))
+child = os.fork()
+if child == 0:
+    os._exit("weft.masked" not in sys.modules or done != ["parent", "child"])
+assert os.waitpid(child, 0)[1] == 0 and done == ["parent", "parent"]
+threads[0].join()
+"""
+    assert run(text) == ""

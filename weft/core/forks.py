@@ -106,10 +106,15 @@ def _before() -> None:
         _came.clear()
         _put_off()
     end = monotonic() + PATIENCE
-    while _in_flight() and monotonic() < end:
-        sleep(SHORTLY)
-    for before, _, _ in _around:  # behind that: what was imported may have a lock that they take
-        before()
+    while True:
+        while _in_flight() and monotonic() < end:
+            sleep(SHORTLY)
+        for before, _, _ in _around:  # behind that: what was imported may have a lock that they take
+            before()
+        if not _in_flight() or monotonic() >= end:
+            return
+        for _, parent, _ in _around:  # they took long enough for another import to begin
+            parent()
 
 
 def _in_parent() -> None:
