@@ -351,7 +351,9 @@ class _Segment:
         before, undo = [], []
         reader = self.reader
         sources = {each.node: each.known.source for each in self.outcome.inputs}
-        for node in saved_inputs(self.writes):
+        saved_here = saved_inputs(self.writes)
+        self.setbacks.writes = len(saved_here) < len(self.writes[0])
+        for node in saved_here:
             tensor, saved = reader.read(sources[node]), reader.fresh("saved")
             before.append(f"{saved} = {reader.constant(save, 'save')}({tensor})")
             undo.append(f"{reader.constant(restore, 'restore')}({tensor}, {saved})")
