@@ -7,7 +7,9 @@ something of it, or reads the same memory, and if no way leads from that group t
 # Note [Failures]
 Whether the members of a group go together shows when its kernel is built: a reshape may cut across loops. All
 groups are built before the next try, with what is now known to be kept or alone; groups that the next try
-makes again are not built again. So a program takes a few tries, however long it is.
+makes again are not built again. So a program takes a few tries, however long it is. Where one failure after
+the other comes up in the same chain (of reshapes that all mix dimensions), groups that fail after many tries
+are taken apart altogether.
 
 # Note [Long chains]
 A thousand pointwise ops in a row would be one body, which is written by as deep a recursion, and LLVM takes
@@ -36,6 +38,7 @@ from weft.native.ir.definitions import (
     Opaque,
     Point,
     Product,
+    Reshape,
     Stack,
     View,
     operands_of,
@@ -61,7 +64,8 @@ MOST_PHASES = 6
 """How often a kernel walks along a row: what no walk has stored, the next one computes again."""
 DEEPEST = 48
 """How many definitions may be written into one another."""
-MOST_TRIES = 60
+MANY_TRIES = 60
+"""After so many, failures are no longer mended one by one."""
 HASTE = 0.01
 """Kernels that take a smaller part of a program's time than this are compiled quickly."""
 LITTLE = 1 << 14
@@ -505,14 +509,22 @@ class Planning:
         self.reads: dict[int, list[Definition]] = {}
         """What the last try found that kept definitions read; right as long as no other is kept."""
         self.kept_then = 0
+        self.tries = 0
         self.reasons: list[str] = []
 
     def run(self) -> Plan:
-        for _ in range(MOST_TRIES):
+        while True:
+            known = self.progress()
             plan = self.attempt()
             if plan is not None:
                 return plan
-        raise NotImplementedError("fusion does not converge")
+            self.tries += 1
+            if self.progress() == known:
+                raise NotImplementedError("fusion does not converge")
+
+    def progress(self) -> tuple[int, ...]:
+        """What failures have taught so far: the next try is another one only where this has grown."""
+        return len(self.kept), len(self.alone), len(self.closed)
 
     def attempt(self) -> Plan | None:
         """The plan, or None where something had to be kept, or to be computed alone."""
@@ -564,7 +576,25 @@ class Planning:
                 elif not self.put_in_order(group) and not self.take_apart(home):
                     raise NotImplementedError(f"{keep.value.name}: {keep.reason}") from None
                 self.reasons.append(f"{keep.value.name}: {keep.reason}")
+            if found is None and self.tries >= MANY_TRIES:
+                self.keep_apart(group)
         return found
+
+    def keep_apart(self, group: Group) -> None:
+        """Has all that a group computes, but views, and what is reshaped, kept by kernels of their own."""
+        waiting = [member.value for member in group.members.values()]
+        parts: dict[int, Definition] = {}
+        while waiting:
+            value = waiting.pop()
+            if not isinstance(value, View) or id(value) in group.members:
+                parts[id(value)] = value
+            for each in operands_of(value):
+                if isinstance(value, Reshape) and not isinstance(each, Given):
+                    parts[id(each)] = each
+                if id(each) not in self.kept and not isinstance(each, Given):
+                    waiting.append(each)
+        for known in (self.kept, self.alone, self.closed):
+            known.update(parts)
 
     def take_apart(self, home: Home) -> bool:
         """Has all members of a group computed by kernels of their own, if that is something new."""
