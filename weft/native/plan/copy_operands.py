@@ -41,7 +41,7 @@ def text(type_: str) -> str:
     result, source = code.buffer(0), code.buffer(1)
     offset, leading, rows, columns, beside = code.numbers(2, 5)
     start = code.past(source, offset)
-    blocks = code.out.put(f"udiv i64 {code.add(columns, BLOCK - 1)}, {BLOCK}")
+    blocks = code.out.let(f"udiv i64 {code.add(columns, BLOCK - 1)}, {BLOCK}")
     with code.loop("%lo", "%hi") as item:
         entry, block = code.apart(item.at, blocks)
         here = code.past(start, code.mul(entry, beside))
@@ -56,16 +56,16 @@ def _block(code: Code, start: str, result: str, place: tuple[str, str], sizes: t
     """One block: whole ones by registers, those at the edges one element at a time."""
     (across, down), (leading, rows, columns) = place, sizes
     left, below = code.sub(columns, across), code.sub(rows, down)
-    whole = code.out.put(f"icmp sge i64 {code.least(left, below)}, {BLOCK}")
+    whole = code.out.let(f"icmp sge i64 {code.least(left, below)}, {BLOCK}")
     wide, narrow, done = (code.out.label(name) for name in ("whole", "part", "done"))
-    code.out.line(f"br i1 {whole}, label %{wide}, label %{narrow}")
-    code.enter(wide)
+    code.out.choose(whole, wide, narrow)
+    code.out.begin(wide)
     pointers = [_row(code, start, down, row, leading, across) for row in range(BLOCK)]
     vectors = _turned(code, [code.load(pointer) for pointer in pointers])
     for column, vector in enumerate(vectors):
         code.store(vector, _row(code, result, across, column, rows, down))
-    code.out.line(f"br label %{done}")
-    code.enter(narrow)
+    code.out.go(done)
+    code.out.begin(narrow)
     few, some = code.least(left, BLOCK), code.least(below, BLOCK)
     with code.loop("0", few) as right, code.loop("0", some) as lower:
         column_at, row_at = code.add(across, right.at), code.add(down, lower.at)
@@ -90,7 +90,7 @@ def _turned(code: Code, vectors: list[str]) -> list[str]:
                 places = [start + i // 2 + (BLOCK if i % 2 else 0) for i in range(BLOCK)]
                 mask = ", ".join(f"i32 {place}" for place in places)
                 shuffle = f"{code.vector} {a}, {code.vector} {b}, <{BLOCK} x i32> <{mask}>"
-                found.append(code.out.put(f"shufflevector {shuffle}"))
+                found.append(code.out.let(f"shufflevector {shuffle}"))
         vectors = found
     return vectors
 
