@@ -24,7 +24,7 @@ from tests.whole.test_native_samples import (
     differentiated,
     function_of,
 )
-from weft.native.cpu import engine
+from weft.native.cpu import engine, packing
 from weft.native.cpu.objects import Uncompiled
 from weft.native.lower import conv, pools, resize, scatter
 from weft.native.program import executable
@@ -45,7 +45,7 @@ def texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             found.append(text)
             raise Uncompiled("for another processor")
 
-    for module in (engine, conv, pools, resize, scatter, executable):
+    for module in (engine, packing, conv, pools, resize, scatter, executable):
         monkeypatch.setattr(module, "host", lambda: NARROW)
     monkeypatch.setattr(engine, "Loaded", Assembled)
     monkeypatch.setattr(engine, "_modules", WeakValueDictionary())

@@ -26,9 +26,10 @@ from typing import Any, Final
 from weft.native.cpu import gemm
 from weft.native.cpu.conv_code import Code
 from weft.native.cpu.conv_text import transposed
+from weft.native.cpu.engine import host
 from weft.native.ir.definitions import Definition, Direct, Matrix, Product
 from weft.native.ir.sizes import at_least, greatest, least, negated, settled, where, whole_number
-from weft.native.plan.fuse import ordered
+from weft.native.plan.rewrite import Definitions, Rule
 from weft.native.plan.work import product_work
 
 VECTOR_BYTES: Final = 64
@@ -291,25 +292,33 @@ def packed(base: Definition, product: Product, wanted: Any = True) -> Direct:
     )  # fmt: skip
 
 
-def pack(outputs: Sequence[Definition]) -> None:
-    """Gives the products behind these definitions packed copies of their first matrices."""
-    known: dict[tuple[Any, ...], Direct] = {}
-    for each in ordered(outputs):
-        if not isinstance(each, Product):
-            continue
-        wanted = is_better(each)
+class PackOperands(Rule):
+    """Gives products packed copies of their first matrices."""
+
+    kinds = (Product,)
+
+    def __init__(self, definitions: Definitions) -> None:
+        super().__init__(definitions)
+        self.known: dict[tuple[Any, ...], Direct] = {}
+
+    def applies(self) -> bool:
+        return host()[2] == VECTOR_BYTES
+
+    def visit(self, value: Definition) -> None:
+        assert isinstance(value, Product)
+        wanted = is_better(value)
         if wanted is False:
-            continue
-        base, left, right = each.operands[each.left.operand], each.left, each.right
+            return
+        base, left, right = value.operands[value.left.operand], value.left, value.right
         number = None if wanted is True else wanted.expression
-        key = id(base), left.offset, left.leading, left.transposed, each.rows, each.depth, number
-        if key not in known:
-            known[key] = packed(base, each, wanted)
-        each.packed = wanted
+        key = id(base), left.offset, left.leading, left.transposed, value.rows, value.depth, number
+        if key not in self.known:
+            self.known[key] = packed(base, value, wanted)
+        value.packed = wanted
         if wanted is not True:
-            each.operands, each.panels = [*each.operands, known[key]], len(each.operands)
-            continue
-        second = each.operands[right.operand]
-        each.operands = [known[key], second, *([] if each.onto is None else [each.onto])]
-        each.left = Matrix(0, 0, False, each.depth, 0)
-        each.right = Matrix(1, right.offset, right.transposed, right.leading, 0)
+            value.operands, value.panels = [*value.operands, self.known[key]], len(value.operands)
+            return
+        second = value.operands[right.operand]
+        value.operands = [self.known[key], second, *([] if value.onto is None else [value.onto])]
+        value.left = Matrix(0, 0, False, value.depth, 0)
+        value.right = Matrix(1, right.offset, right.transposed, right.leading, 0)

@@ -20,7 +20,7 @@ stay what they are, and pieces of a chain are often alike, so that one kernel is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import field
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -46,8 +46,9 @@ from weft.native.ir.definitions import (
 from weft.native.ir.kernels import Kernel
 from weft.native.ir.sizes import Sizes, hint, same
 from weft.native.plan.build import Built, built, first_of
-from weft.native.plan.common_definitions import without_twins
+from weft.native.plan.common_definitions import CommonDefinitions
 from weft.native.plan.likeness import Likeness, Unlike
+from weft.native.plan.rewrite import Definitions, ordered
 from weft.native.plan.units import Group, Keep, Load, Member, Split, row_major
 from weft.native.plan.work import CHUNK, product_work, work_of
 
@@ -87,29 +88,6 @@ class Plan:
     """See `weft.native.program.drawing`."""
     sizes: Sizes | None = None
     """Those that are open."""
-
-
-def ordered(outputs: Iterable[Definition]) -> list[Definition]:
-    """All definitions behind the outputs, each behind what it is made of."""
-    found: list[Definition] = []
-    seen: set[Definition] = set()
-    open_: list[Definition] = []  # whose operands are looked at; a None on the stack ends the last one
-    stack: list[Definition | None] = [*outputs]
-    stack.reverse()
-    while stack:
-        value = stack.pop()
-        if value is None:
-            found.append(open_.pop())
-        elif value not in seen:
-            seen.add(value)
-            operands: Sequence[Definition] = value.operands
-            if not operands:
-                found.append(value)
-                continue
-            open_.append(value)
-            stack.append(None)
-            stack += [each for each in reversed(operands) if each not in seen]
-    return found
 
 
 class Home:
@@ -503,7 +481,7 @@ class Planning:
 
     def __init__(self, outputs: list[Definition]) -> None:
         self.outputs = outputs
-        self.twins = without_twins(ordered(outputs))
+        self.common = Definitions(outputs).apply(CommonDefinitions)
         self.alike: dict[Any, tuple[Built, list[int]]] = {}
         self.order = ordered(outputs)
         self.kept = kept_at_first(outputs, self.order)
@@ -613,7 +591,7 @@ class Planning:
     def built_once(self, group: Group, is_stored: Callable[[Definition], bool]) -> Built:
         """The kernel of a group; that of a group that is like it, on other memory, if there is one."""
         try:
-            like = Likeness(group, is_stored, self.twins)
+            like = Likeness(group, is_stored, self.common)
         except Unlike:
             return built(group, is_stored)
         known = self.alike.get(like.key)
