@@ -15,7 +15,6 @@ import pytest
 
 import weft
 from weft.capture import runtime
-from weft.capture.counters import counters
 from weft.capture.fronts import FRONT
 from weft.capture.guards import Guard, TensorFacts
 from weft.capture.policy import Policy
@@ -32,6 +31,7 @@ from weft.capture.runtime import (
     put_stance,
 )
 from weft.capture.sources import local
+from weft.core.counters import counters
 from weft.core.seams import seams
 from weft.core.settings import settings
 from weft.trace.breaks import Break

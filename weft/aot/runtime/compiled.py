@@ -41,7 +41,7 @@ from weft.aot.facts import Casts, Input, Value, ViewOf
 from weft.aot.joint import JointGraph, Refused, trace
 from weft.aot.partition import cut, derivative
 from weft.aot.runtime.around import PLAIN_MODES, Around, around, entered
-from weft.aot.runtime.counting import counters, note, refuse
+from weft.aot.runtime.counting import note, note_plan, refuse
 from weft.aot.runtime.nodes import (
     inputs_checked,
     inputs_copied,
@@ -63,8 +63,7 @@ from weft.core.interrupts import let_through
 from weft.core.naming import home
 from weft.core.once import lock
 from weft.core.recent import Recent
-from weft.core.varying import Builds, told
-from weft.graph.graph import Graph
+from weft.core.varying import VARYING, Builds, Varying
 from weft.graph.node import READ_FROM, Node
 from weft.graph.text import TAKES_SIZES
 from weft.tensor.base import PLAIN, Tensor, wrap
@@ -113,18 +112,6 @@ def exactly(value: Any) -> Any:
     return tuple([exactly(each) for each in value]) if isinstance(value, tuple) else value
 
 
-def varying(graph: Graph, plans: list[tuple[Any, Conditions]]) -> str:
-    """The warning for numbers whose changing values have made too many programs."""
-    columns = zip(*[facts for facts, _ in plans], strict=True)
-    numbers = {place for place, column in enumerate(columns) if len({*column} - {float, int}) > 1}
-    if not numbers:
-        numbers = {place for _, conditions in plans for place in conditions.inputs}
-    inputs = [graph.placeholders[place] for place in sorted(numbers)]
-    places = [node.meta.get(READ_FROM, (node.name, "a graph")) for node in inputs]
-    places = places or [("a number", "a graph")]  # of plans that are gone
-    return told(places[0][1], dict.fromkeys([name for name, _ in places]))
-
-
 def keep(plans: Recent, key: Any, plan: AnyPlan | Template, most: int = PLANS_LIMIT) -> None:
     """Keeps one more plan for a key."""
     if sum(map(len, plans.values())) >= most:
@@ -152,6 +139,8 @@ class CompiledFunction:
         self.lock = lock()  # of what makes plans: keys say which floats were constants
         self.exposed: Exposed = (NONE, NONE)
         self.builds = Builds()
+        self.varying = module.graph.meta.get(VARYING) or Varying()
+        self.varying.follow(self.builds.calls)
         self.varied = AsCaptured(module)
         self.checkless: GraphModule | None = None  # the graph without its checks, when first needed
 
@@ -240,12 +229,25 @@ class CompiledFunction:
             if shared is not None:
                 return key, shared
             opened = self.open_changed(key)
+            self.varying.build(*self.built_for(key))
             plan = self.make_plan(args, modes_of)
             key = self.key(args, modes_of)
             keep(self.plans, key, plan)
-            if type(plan) is CompiledPlan and not opened and self.builds.made(layout_of(self.shared(key))):
-                note("varying", varying(self.module.graph, self.alike(key)))
+            if type(plan) is CompiledPlan and not opened:
+                self.builds.made(layout_of(self.shared(key)))
             return key, plan
+
+    def built_for(self, key: Any) -> tuple[dict[str, str], list[str]]:
+        """The numbers that a plan for this key is for, by name, and which of them were others for all plans
+        for tensors that lie alike."""
+        facts, others = self.shared(key)[1], [facts for facts, _ in self.alike(key)]
+        values, changed = {}, []
+        for node, fact, *known in zip(self.module.graph.placeholders, facts, *others, strict=True):
+            if type(fact) is tuple and len(fact) == 2:
+                name = node.meta.get(READ_FROM, (node.name,))[0]
+                values[name] = fact[1] if type(fact[1]) is str else repr(fact[1])
+                changed += [name] if known and fact not in known else []
+        return values, changed
 
     def shared(self, key: Any) -> Any:
         """A key without the sizes that are open."""
@@ -296,7 +298,7 @@ class CompiledFunction:
             return self.without(refused, args)
         if any(self.exposed) and self.saves_exposed(joint):
             return self.refused("a tensor that eager code saves is written through `.data` later")
-        counters["plans"] += 1
+        note_plan()
         program = in_own_context(self.program, joint, args)
         return CompiledPlan(self, joint.facts, program, modes_of, casts)
 
@@ -313,7 +315,7 @@ class CompiledFunction:
         if any(self.exposed) and self.saves_exposed(joint):
             made: Any = self.refused("a tensor that eager code saves is written through `.data` later")
         else:
-            counters["plans"] += 1
+            note_plan()
             made = Template(self, in_own_context(self.program, joint, args), modes_of, casts)
         keep(self.templates, self.shared(self.key(args, modes_of)), made)
         return made.plan(args, values) if type(made) is Template else made
@@ -379,6 +381,7 @@ class CompiledFunction:
         return made
 
     def like(self, module: GraphModule) -> CompiledFunction:
+        module.graph.meta[VARYING] = self.varying
         return CompiledFunction(module, self.compile_forward, self.compile_backward, self.choose)
 
     def trace(
@@ -453,10 +456,12 @@ class CompiledFunction:
     def program(self, joint: JointGraph, args: tuple[Any, ...]) -> Program:
         made = cut(joint, self.choose)
         made.forward.materialise(self.compile_forward)
+        made.forward.graph.meta[VARYING] = self.varying
         forward = of_list(self.compile_forward(made.forward, list(args)))
         backwards = []
         for stage, module, kept in zip(joint.stages, made.backwards, made.residuals, strict=True):
             module.materialise(self.compile_backward)
+            module.graph.meta[VARYING] = self.varying
             examples = [node.meta["val"] for node in (*kept, *stage.tangents)]
             backwards.append(of_list(self.compile_backward(module, examples)))
         absent = [n for stage in joint.stages for n in stage.values if n not in stage.differentiated]
