@@ -32,7 +32,7 @@ def changed_by(
     return set().union(*[changed_sources(guard, function, arguments) for guard in guards])
 
 
-def wild_by(misses: list[Guard], function: Any, arguments: dict[str, Any]) -> set[str]:
+def wild_by(misses: list[Guard], function: Any, arguments: dict[str, Any], dynamic: bool | None) -> set[str]:
     """The marks of values that have made entries miss which ask for them."""
     found = set()
     for source in [source for guard in misses for source in guard.exact_sources()]:
@@ -43,7 +43,7 @@ def wild_by(misses: list[Guard], function: Any, arguments: dict[str, Any]) -> se
             continue
         if type(value) is float or (type(value) is str and str(source).startswith(ON_THE_STACK)):
             found.add(wild(source))
-        elif type(value) is int:
+        elif type(value) is int and dynamic is None:
             found.add(shown(source))
     return found
 
@@ -76,7 +76,8 @@ def failing(guards: Iterable[Guard], function: Any, arguments: dict[str, Any]) -
 
 def apart(guards: Iterable[Guard], function: Any, arguments: dict[str, Any]) -> dict[str, tuple[str, str]]:
     """The numbers, sizes and objects whose values made guards fail: what is asked for, and what was found."""
-    read, found = fetching(function, arguments), {}
+    read = fetching(function, arguments)
+    found: dict[str, tuple[str, str]] = {}
     for guard in guards:
         try:
             found |= guard.apart(guard.found(read))

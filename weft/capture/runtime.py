@@ -315,7 +315,7 @@ class CodeCache:
                 return None
             arguments = dict(zip(parameter_names(self.code), values))
             self.entries = tuple(one for one in self.entries if not self._is_spent(one, function, arguments))
-            reasons, values = self._note_misses(function, arguments)
+            reasons, others = self._note_misses(function, arguments)
             if not self._may_compile(reasons):
                 return None
             context, volatile = self.context, frozenset(self.volatile)
@@ -328,7 +328,7 @@ class CodeCache:
             if entry is None:
                 entry = self._capture(function, arguments, request)
                 if entry is not None and entry.reason is None and self.varying.is_followed:
-                    self.varying.build(values, values, warn_user)
+                    self.varying.build(others, others, warn_user)
             if entry is None or defaults != _defaults() or defaults != self.defaults:  # changed meanwhile
                 return None
             installed = context.install(self, entry, request)
@@ -397,7 +397,7 @@ class CodeCache:
             reasons.append(reason)
             self.volatile |= changed_by(guards, function, arguments, self.context.dynamic)
             if not self.context.fullgraph:
-                self.volatile |= wild_by(guards, function, arguments)
+                self.volatile |= wild_by(guards, function, arguments, self.context.dynamic)
             values = apart(guards, function, arguments)
             self.varying.note({name: was for name, (was, _now) in values.items()}, installed.made_at)
             common = {name: now for name, (_was, now) in values.items() if common is None or name in common}

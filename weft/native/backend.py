@@ -60,6 +60,7 @@ class Layout:
     """Compiles a graph that has no program."""
 
 
+FAILED: Final = "a number for which Python raises, or that has more than 64 bits"
 _warned: set[str] = set()
 """Reasons that were said already: a process that cannot run code says so once."""
 MOST_PROGRAMS: Final = 64
@@ -100,7 +101,7 @@ class Compiled:
             except Changed:
                 pass
             except Failed:
-                return self.op_by_op(inputs)
+                return self.op_by_op(inputs, FAILED)
         return self.looked_up(inputs, arrays)
 
     def looked_up(self, inputs: tuple[Any, ...], arrays: list[Any]) -> tuple[Any, ...]:
@@ -112,16 +113,20 @@ class Compiled:
             program = self.settled(key, given) if self.templates else None
         if program is None:
             if not self.builds.wants(key):
-                return self.op_by_op(inputs)
+                return self.op_by_op(inputs, "numbers that have no program, since they vary")
             program = self.new_program(key, given)
-        if isinstance(program, str) or any(is_copied(given[n], arrays[n]) for _, n in program.written):
+        if isinstance(program, str):
             return self.op_by_op(inputs)
+        if any(is_copied(given[n], arrays[n]) for _, n in program.written):
+            return self.op_by_op(inputs, "an input that is written, and of which programs take copies")
         self.last = program if all(is_looked_at(each) for each in arrays) else None
         program = self.with_floats(program, given) if program.python else program
         try:
             return self.results(program, inputs, program(given))
-        except (Changed, Failed):  # changed: an input that may not be written
-            return self.op_by_op(inputs)
+        except Changed:
+            return self.op_by_op(inputs, "an input that may not be written")
+        except Failed:
+            return self.op_by_op(inputs, FAILED)
 
     def new_program(self, key: Any, given: list[Any]) -> Program | str:
         """The program for inputs that had none."""
@@ -190,10 +195,13 @@ class Compiled:
                 changed += [name] if known and fact not in known else []
         return values, changed
 
-    def op_by_op(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def op_by_op(self, inputs: tuple[Any, ...], reason: str = "") -> tuple[Any, ...]:
+        """A call without a program; one that there is none for at all was told of when that was found."""
         if self.otherwise is None:
             self.otherwise = self.layout.otherwise(self.graph_module, list(inputs))
         results: tuple[Any, ...] = self.otherwise(list(inputs))
+        if reason:
+            self.layout.refuse(f"no native program: {reason}")
         return results
 
     def results(self, program: Program, inputs: tuple[Any, ...], values: list[Any]) -> tuple[Any, ...]:

@@ -41,14 +41,22 @@ from weft.aot.facts import Casts, Input, Value, ViewOf
 from weft.aot.joint import JointGraph, Refused, trace
 from weft.aot.partition import cut, derivative
 from weft.aot.runtime.around import PLAIN_MODES, Around, around, entered
-from weft.aot.runtime.counting import note, note_plan, refuse
+from weft.aot.runtime.counting import note, note_plan, refuse, strict
 from weft.aot.runtime.nodes import (
     inputs_checked,
     inputs_copied,
     inputs_read,
     inputs_saved,
 )
-from weft.aot.runtime.plans import AnyPlan, AsCaptured, CompiledPlan, Pieces, Program, Template
+from weft.aot.runtime.plans import (
+    AnyPlan,
+    AsCaptured,
+    CompiledPlan,
+    Pieces,
+    Program,
+    Template,
+    as_captured,
+)
 from weft.aot.runtime.rerun import cast_inputs, unchecked
 from weft.aot.saved import INPUT, VALUE
 from weft.aot.sizes import Values, open_sizes
@@ -141,21 +149,18 @@ class CompiledFunction:
         self.builds = Builds()
         self.varying = module.graph.meta.get(VARYING) or Varying()
         self.varying.follow(self.builds.calls)
-        self.varied = AsCaptured(module)
         self.checkless: GraphModule | None = None  # the graph without its checks, when first needed
 
     def __call__(self, *args: object) -> Any:
         self.builds.calls[0] += 1
         mode = modes.state.get()
         if self.saves_copies:
-            refuse("hooks for saved tensors are switched on inside")
-            return self.module.forward(*args)
+            return as_captured(self.module, args, "hooks for saved tensors are switched on inside")
         if self.natives:
             return self.pieces(self.natives, NO_NODES).run(args)
         modes_of: Any = PLAIN_MODES[mode] if type(mode) is bool else around(mode)
         if type(modes_of) is str:
-            refuse(modes_of)
-            return self.module.forward(*args)
+            return as_captured(self.module, args, modes_of)
         return self.plan_for(args, modes_of).run(args)
 
     # -- plans -----------------------------------------------------------------------------------------------
@@ -213,10 +218,22 @@ class CompiledFunction:
             return self.refused("a view that may not be read")
         if known is None:
             if not self.builds.wants((key, [value for value in args if type(value) is float])):
-                return self.varied
+                return self.refused("numbers that have no program, since they vary")
             key, known = self.new_plan(args, modes_of)
         self.last = key, known
         return known
+
+    def plan_there(self, args: tuple[Any, ...], modes_of: Around) -> AnyPlan | None:
+        """The plan that has served a call with these arguments; None where there is none."""
+        if self.natives:
+            return None
+        try:
+            key = self.key(args, modes_of)
+            plans = None if key is None else self.plans.find(key)
+        except (TypeError, RuntimeError) as error:  # an argument that cannot be compared, or a stale view
+            let_through(error)
+            return None
+        return next((plan for plan in plans or () if plan.conditions.hold(args)), None)
 
     def new_plan(self, args: tuple[Any, ...], modes_of: Around) -> tuple[Any, AnyPlan]:
         """A plan and its key; says so where it is the last for numbers that vary."""
@@ -284,9 +301,10 @@ class CompiledFunction:
         found = [(known[1], plans) for known, plans in every if layout_of(known) == layout]
         return [(facts, plan.conditions) for facts, plans in found for plan in plans]
 
-    def refused(self, reason: str, doubt: str | None = None, conditions: Conditions = OF_ALL) -> AsCaptured:
+    def refused(self, reason: str, expected: bool = False, conditions: Conditions = OF_ALL) -> AsCaptured:
+        """A plan that runs the captured graph: `expected` where eager does what no compiled code could."""
         refuse(reason)
-        return AsCaptured(self.module, doubt, conditions)
+        return AsCaptured(self.module, None if expected else reason, conditions)
 
     def make_plan(self, args: tuple[Any, ...], modes_of: Around) -> AnyPlan:
         found = None if self.sizes is None else self.make_template(args, modes_of)
@@ -351,8 +369,7 @@ class CompiledFunction:
             # which says so when asked. Fakes are no views, so views of a leaf that is one are refused writes
             # that concern its base, which need not require grad.
             expected = is_no_derivative(found.error) or str(found.error).startswith(STALE)
-            doubt = None if expected or any(is_leaf_view(each) for each in args) else text
-            return self.refused(text, doubt, found.conditions)
+            return self.refused(text, expected or any(map(is_leaf_view, args)), found.conditions)
         nodes = [node for node in self.module.graph.nodes if node.op.startswith("call_")]
         if found.node not in nodes or (found.ends and found.node is nodes[-1]):
             return self.refused(found.reason, conditions=found.conditions)
@@ -443,15 +460,22 @@ class CompiledFunction:
             joint, _ = in_own_context(
                 self.trace, given, plan.around, plan.fixed, absent, plan.casts, order, values
             )
-        except Refused:
+        except Refused as refused:
+            self.on_the_tape(refused.reason)
             return None
         made = in_own_context(self.program, joint, given)
-        if joint.fixed or not plan.conditions.cover(made.conditions.of_floats()):  # for fewer floats
+        if joint.fixed or not plan.conditions.cover(made.conditions.of_floats()):
+            self.on_the_tape("gradients that ask for the values of numbers")
             return None
         made.read |= plan.whole.read  # gradients may come to other values after all
         made.copied |= plan.whole.copied
         made.saved |= plan.whole.saved
         return made
+
+    def on_the_tape(self, reason: str) -> None:
+        """Gradients are computed by running the captured graph again, in each call."""
+        refuse(reason)
+        strict(reason)
 
     def program(self, joint: JointGraph, args: tuple[Any, ...]) -> Program:
         made = cut(joint, self.choose)

@@ -1,8 +1,8 @@
 """Direct runs: what a call of a compiled graph does, as data.
 
-Takes a compiled function and the inputs of a call; gives a `Direct`, from which the call can be done without
-this package, but for its end where something is recorded. One idea: a call without casts is its forward
-graph, a version here and there, and nodes behind what it gives.
+Takes a compiled function and the inputs of a call that it has served; gives a `Direct`, from which the call
+can be done without this package, but for its end where something is recorded. One idea: a call without casts
+is its forward graph, a version here and there, and nodes behind what it gives.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None
     mode = modes.state.get()
     if type(function) is not CompiledFunction or type(mode) is not bool:
         return None
-    plan = function.plan_for(args, PLAIN_MODES[mode])
+    plan = function.plan_there(args, PLAIN_MODES[mode])
     if type(plan) is not CompiledPlan or plan.casts or plan.unwritable(args) is not None:
         return None
     if plan.program.joint.stages:
