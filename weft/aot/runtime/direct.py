@@ -39,6 +39,8 @@ class Direct:
     """How many of what the forward graph gives are values; the rest is kept for gradients."""
     conditions: Conditions
     """What has to hold of floats among the inputs."""
+    open: frozenset[int]
+    """The floats among the inputs that may be others as far as these hold."""
     calls: Any
     """An array of one number, which is to grow by one with each call."""
     finish: Callable[..., Any] | None = None
@@ -89,7 +91,8 @@ def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None
     writes = [(written.input, written.value, written.times) for written in facts.written]
     strides = [made.strides for made in facts.values]
     calls = function.builds.calls
-    return Direct(forward, list(args), outputs, writes, strides, len(strides), plan.conditions, calls)
+    given, held = list(args), (plan.conditions, open_floats(plan, args))
+    return Direct(forward, given, outputs, writes, strides, len(strides), *held, calls)
 
 
 def _recorded(plan: CompiledPlan, calls: object, args: tuple[Any, ...]) -> Direct | None:
@@ -108,7 +111,13 @@ def _recorded(plan: CompiledPlan, calls: object, args: tuple[Any, ...]) -> Direc
 
     strides = [made.strides for made in facts.values] + [None] * (kept - count)
     forward = getattr(program.forward, "function", None)
-    return Direct(forward, list(args), outputs, [], strides, count, plan.conditions, calls, finish)
+    held = plan.conditions, open_floats(plan, args)
+    return Direct(forward, list(args), outputs, [], strides, count, *held, calls, finish)
+
+
+def open_floats(plan: CompiledPlan, args: tuple[Any, ...]) -> frozenset[int]:
+    """The floats that are no constants of a plan, whether its programs read them or not."""
+    return frozenset([n for n, value in enumerate(args) if type(value) is float and n not in plan.fixed])
 
 
 def plain_value(output: Output) -> Output:

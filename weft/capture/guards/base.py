@@ -154,7 +154,7 @@ class Guard:
         return {}
 
     def exact_sources(self) -> list[Source]:
-        """What the guard lets through with one value alone, be it that of a float computed from there."""
+        """What the guard lets through with one value alone, be it that of a number computed from there."""
         return []
 
     def units(self) -> set[str]:

@@ -78,7 +78,7 @@ class Conditional(Guard, kind="CONDITION"):
 
     def exact_sources(self) -> list[Source]:
         fact = self.payload.expression
-        if self.payload.truth and fact.op == "eq" and fact.args[0].op == "bits":
+        if self.payload.truth and fact.op == "eq" and fact.args[1].op == "constant":
             return [source for _symbol, source in self.payload.sources]
         return []
 
