@@ -372,7 +372,8 @@ class CompiledFunction:
             return self.refused(text, expected or any(map(is_leaf_view, args)), found.conditions)
         nodes = [node for node in self.module.graph.nodes if node.op.startswith("call_")]
         if found.node not in nodes or (found.ends and found.node is nodes[-1]):
-            return self.refused(found.reason, conditions=found.conditions)
+            expected = found.reason.startswith("data-dependent")  # no program could hold it
+            return self.refused(found.reason, expected, found.conditions)
         note("natives", found.reason)
         one = frozenset({found.node})
         return self.pieces(NO_NODES, one) if found.ends else self.pieces(one, NO_NODES)
