@@ -198,6 +198,9 @@ def test_unused_method_raises_when_called():
     lambda: nn.MaxUnpool1d(2), lambda: nn.MaxUnpool3d(2), lambda: nn.FractionalMaxPool2d(2, 3),
     lambda: nn.CircularPad2d(1), lambda: nn.ZeroPad2d(1), lambda: nn.Embedding(3, 2), lambda: nn.LayerNorm(2),
     lambda: nn.GroupNorm(1, 2), lambda: nn.ELU(), lambda: nn.GLU(), lambda: nn.HingeEmbeddingLoss(),
+    lambda: nn.MaxPool1d(2), lambda: nn.MaxPool2d(2, return_indices=True), lambda: nn.AvgPool2d(2),
+    lambda: nn.LPPool1d(2, 2), lambda: nn.AdaptiveAvgPool2d(1), lambda: nn.AdaptiveMaxPool3d(1),
+    lambda: nn.ReflectionPad2d(1), lambda: nn.ConstantPad1d(1, 0.0),
 ])  # fmt: skip
 def test_layers_are_scripted_and_not_called_as_they_are(layer):
     """Scripting reads the text of `forward`: what it cannot read stays a call of Python."""

@@ -457,7 +457,7 @@ USES: dict[str, FirstUse] = {
     # The compiler: modules, backends, entries of functions, fronts, shortcuts.
     "compiled: import": FirstUse(compiled_sizes, ("compiler.py", "core/lazy.py"), loaded=False, quick=False),
     "compiled: rules": FirstUse(
-        compiled_anew, (NATIVE + "lower_folds.py", NATIVE + "lower.py"), loaded=False, quick=False
+        compiled_anew, (NATIVE + "lower/folds.py", NATIVE + "lower/lowering.py"), loaded=False, quick=False
     ),
     "compiled: backends": FirstUse(compiled_call, ("compiler.py", "core/once.py", CAPTURE + "forms.py")),
     "compiled: entries": FirstUse(compiled_call, (CAPTURE + "runtime.py",)),
@@ -467,7 +467,7 @@ USES: dict[str, FirstUse] = {
     ),
     "compiled: chains": FirstUse(compiled_sizes, (CAPTURE + "chaining.py",), quick=False),
     "compiled: shortcuts": FirstUse(
-        compiled_call, (CAPTURE + "shortcut.py", CAPTURE + "checking.py", NATIVE + "directly.py")
+        compiled_call, (CAPTURE + "shortcut.py", CAPTURE + "checking.py", NATIVE + "entry/factory.py")
     ),
     "compiled: bytecode": FirstUse(decoded, (CAPTURE + "bytecode/instructions.py", "core/once.py")),
     "compiled: effects of ops": FirstUse(compiled_call, ("graph/effects.py",), quick=False),
@@ -478,16 +478,23 @@ USES: dict[str, FirstUse] = {
     "compiled: derivatives": FirstUse(compiled_twice, (AOT + "compiled.py", AOT + "rerun.py"), quick=False),
     "compiled: parts": FirstUse(compiled_in_part, (AOT + "compiled.py",)),
     # Machine code: the engine, its cache, the pool, BLAS, entries, drafts.
-    "compiled: engine": FirstUse(compiled_anew, (NATIVE + "engine.py",), quick=False),
-    "compiled: entrance": FirstUse(compiled_call, (NATIVE + "entry.py",), quick=False),
-    "compiled: pool": FirstUse(threads_of_pool, (NATIVE + "pool.py",)),
-    "compiled: BLAS": FirstUse(compiled_call, (NATIVE + "blas.py", NATIVE + "outside.py", "core/once.py")),
-    "compiled: programs": FirstUse(compiled_call, (NATIVE + "backend.py", NATIVE + "programs.py")),
+    "compiled: engine": FirstUse(compiled_anew, (NATIVE + "cpu/engine.py",), quick=False),
+    "compiled: entrance": FirstUse(compiled_call, (NATIVE + "entry/entry.py",), quick=False),
+    "compiled: pool": FirstUse(threads_of_pool, (NATIVE + "cpu/pool.py",)),
+    "compiled: BLAS": FirstUse(
+        compiled_call, (NATIVE + "cpu/blas.py", NATIVE + "cpu/outside.py", "core/once.py")
+    ),
+    "compiled: programs": FirstUse(
+        compiled_call,
+        (NATIVE + "backend.py", NATIVE + "program/program.py", NATIVE + "program/executable.py"),
+    ),
     "compiled: cache on disk": FirstUse(
-        compiled_call, (NATIVE + "cache.py", NATIVE + "stored.py"), quick=False
+        compiled_call, (NATIVE + "program/cache.py", NATIVE + "program/stored.py"), quick=False
     ),
     "compiled: large eager ops": FirstUse(large_eager, (NATIVE + "eager.py",)),
-    "compiled: drafts": FirstUse(drafts, (NATIVE + "tiers.py", NATIVE + "programs.py")),
+    "compiled: drafts": FirstUse(
+        drafts, (NATIVE + "cpu/tiers.py", NATIVE + "program/program.py", NATIVE + "program/executable.py")
+    ),
 }
 """Every lazy thing, by what it is, with its first use."""
 

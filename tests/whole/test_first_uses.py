@@ -13,6 +13,7 @@ from tests import wide
 from tests.whole.first_uses import USES, distinct
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "weft"
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="first uses are repeated by forking")
 EAGER = [name for name in USES if not name.startswith("compiled")]
 COMPILED = [name for name, first in USES.items() if name.startswith("compiled") and first.loaded]
@@ -23,6 +24,11 @@ def run(*words: str, module: str = "first_uses") -> None:
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", f"tests.whole.{module}", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
+
+
+def test_files_of_first_uses_exist() -> None:
+    missing = {file for first in USES.values() for file in first.files if not (PACKAGE / file).exists()}
+    assert not missing
 
 
 def test_interrupted_eager_uses_leave_nothing_half_made() -> None:

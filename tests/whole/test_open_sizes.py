@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import weft
 from weft.core.settings import settings as options
-from weft.native.program.executable import Template
+from weft.native.program.template import Template
 from weft.nn import functional as F
 
 SIZES = (5, 7, 4, 64, 3, 200, 2, 1, 0, 2000)
@@ -194,6 +194,57 @@ def test_inputs_that_lie_otherwise(templates: list[Template]) -> None:
         for x in (weft.randn(size, 4), weft.randn(4, size).t(), weft.randn(size, 8)[:, ::2]):
             same(compiled(x), PROGRAMS["softmax"](x))
     assert len(templates) <= 3
+
+
+LAYOUTS: dict[str, Callable[[int, int], Any]] = {
+    "turned": lambda rows, columns: weft.randn(columns, rows).t(),
+    "stepped": lambda rows, columns: weft.randn(rows, 2 * columns)[:, ::2],
+    "expanded": lambda rows, columns: weft.randn(columns).expand(rows, columns),
+}
+
+
+@pytest.mark.usefixtures("templates")
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_templates_of_squares_serve_all_sizes(name: str, layout: str) -> None:
+    """What is equal in the first call alone is no fact: sums over all walked along one row, as if it was."""
+    function = PROGRAMS[name]
+    compiled = weft.compile(function, dynamic=True)
+    for rows, columns in ((4, 4), (6, 6), (5, 4), (4, 4)):
+        x = LAYOUTS[layout](rows, columns)
+        same(outcome(compiled, x), outcome(function, x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("templates")
+def test_gradients_that_nothing_but_sizes_tells() -> None:
+    """The program of the backward reads no array: it went on to give zeros of the sizes before."""
+    compiled = weft.compile(lambda x: (x.trunc(), x.shape))
+    for size in (5, 7, 3, 50, 7):
+        x = weft.randn(size, 2, requires_grad=True)
+        compiled(x)[0].sum().backward()
+        same(x.grad, weft.zeros(size, 2))
+
+
+@pytest.mark.usefixtures("templates")
+def test_sizes_that_only_what_is_computed_again_needs() -> None:
+    """The backward makes the index again, whose size is a product: a factor of it was none of its inputs."""
+
+    def index(shape: Any) -> Any:
+        count = 1
+        for n in shape:
+            count *= n
+        return (weft.arange(count) % shape[0]).reshape(shape)
+
+    def function(x: Any, y: Any) -> Any:
+        return y.scatter_add(0, index(y.shape), y), weft.minimum(x, y)
+
+    compiled = weft.compile(function)
+    for size in (4, 2, 3, 7):
+        x, y = weft.randn(size, size), weft.randn(size, size)
+        one, other = (y.clone().requires_grad_() for _ in range(2))
+        weighted(compiled(x, one)[0]).backward()
+        weighted(function(x, other)[0]).backward()
+        same(one.grad, other.grad, rtol=1e-4, atol=1e-5)
 
 
 def test_second_derivatives(templates: list[Template]) -> None:

@@ -500,12 +500,23 @@ class FunctionalRecorder(OpRecorder):
             value_of_root.meta["val"] = bare(root.tensor)
             root.node = value_of_root
         else:
-            value.meta[LIES] = bool(value.args) and value.args[0] is root.node  # where that does
-            root.node = value
+            value = root.node = self.lying(value, root)
         root.writes += 1
         if not steps or not modes.grad_enabled():
             place.node, place.seen = value, root.writes
         # else what reads the view is computed from the root, to which gradients may be asked for
+
+    def lying(self, value: Node, root: Root) -> Node:
+        """The value as a root holds it from here on, which lies where it did. An op over what it held can say
+        that of its result; what was cast, or given by `out=`, is copied over it."""
+        before = root.node
+        over = bool(value.args) and value.args[0] is before
+        if before is not None and not over and root.input is None and len(root.tensor.array.shape) > 1:
+            value = self.graph.call_function(ops.copy, (before, value))
+            value.meta["val"] = bare(root.tensor)
+            over = True
+        value.meta[LIES] = over
+        return value
 
     def scanned(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = Call()

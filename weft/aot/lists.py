@@ -15,7 +15,7 @@ from weft.graph.node import Node, map_arg
 from weft.trace.module import GraphModule
 
 
-class Opened(NamedTuple):
+class WithoutLists(NamedTuple):
     """A graph without lists; for each of its inputs the argument, and the item of it if that is a list."""
 
     module: GraphModule
@@ -26,7 +26,7 @@ class Opened(NamedTuple):
         return [args[place] if item is None else args[place][item] for place, item in self.places]
 
 
-def open_lists(module: GraphModule) -> Opened | None:
+def open_lists(module: GraphModule) -> WithoutLists | None:
     """The graph with its lists taken apart; None where there are none, or they are used in another way."""
     graph: Graph = module.graph
     lists = [node for node in graph.placeholders if node.type is list]
@@ -55,4 +55,4 @@ def open_lists(module: GraphModule) -> Opened | None:
             writes = node.meta.get("writes")
             if writes:
                 known[node].meta["writes"] = tuple([known[each] for each in writes])
-    return Opened(GraphModule(module, made, "GraphModule"), places)
+    return WithoutLists(GraphModule(module, made, "GraphModule"), places)

@@ -271,7 +271,8 @@ def with_open_sizes(joint: JointGraph, stage: Stage, residuals: list[Node]) -> l
     given = [*residuals, *stage.tangents]
     readable = symbols_of([node.meta.get("val") for node in given])
     found: dict[Node, None] = dict.fromkeys(residuals)
-    for node in (*given, *backward_nodes(joint, stage)):
+    used = reached([node for node in stage.gradients if node is not None], set(given))
+    for node in (*given, *[node for node in joint.graph.nodes if node in used]):  # some are computed again
         for symbol in open_symbols(node.meta.get("val")):
             if symbol not in readable and symbol in joint.places:
                 number = joint.places[symbol]

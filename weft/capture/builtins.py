@@ -619,8 +619,8 @@ def _enum_call(machine: Machine, cls: Any, args: Args, kwargs: Kwargs) -> Any:
         raise Break("class-definition", seen=f"{cls.__name__}(...)")
     machine.c_arguments.check(args[0], EQUALITY)
     missing = getattr(machine.attributes.lookup(cls, "_missing_"), "__func__", None)
-    if getattr(missing, "__module__", "enum") != "enum" and args[0] not in cls._value2member_map_:
-        raise Break("builtin-protocol", seen=f"_missing_ of {cls.__name__}")
+    if getattr(missing, "__module__", "enum") != "enum":  # may run: what enum does around it is interpreted
+        return machine.calls.call(enum.Enum.__new__, (cls, *args), {})
     return machine.native(cls, *args)
 
 

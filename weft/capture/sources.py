@@ -551,7 +551,7 @@ APPLIED: Final[dict[str, Callable[[Any], Any]]] = {
 """Steps that one function takes, whatever their detail: see `STEPS`."""
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """What a step says of what it leads from, given as text, and how it is taken; both with its detail."""
 
     text: Callable[[str, Any], str]
@@ -562,40 +562,40 @@ def _attribute_text(above: str, name: str) -> str:
     return f"{above}.{name}" if name.isidentifier() else f"{above}.__dict__[{name!r}]"
 
 
-def _applied(text: str, kind: str) -> Step:
+def _applied(text: str, kind: str) -> PathStep:
     function = APPLIED[kind]
-    return Step(lambda above, _detail: text.format(above), lambda above, _detail: function(above))
+    return PathStep(lambda above, _detail: text.format(above), lambda above, _detail: function(above))
 
 
-STEPS: Final[dict[str, Step]] = {
+STEPS: Final[dict[str, PathStep]] = {
     # obj.__dict__[name]
-    "field": Step(_attribute_text, lambda above, name: instance_dict(above)[name]),
+    "field": PathStep(_attribute_text, lambda above, name: instance_dict(above)[name]),
     # the value of a member descriptor; key (Ref of the class that has it, name)
-    "slot": Step(
+    "slot": PathStep(
         lambda above, key: f"{above}.{key[1]}",
         lambda above, key: slot_value(above, key[0](), key[1]),
     ),
     # an attribute that C code answers: __func__, __code__, start, maxlen, ...
-    "member": Step(_attribute_text, safe_member),
+    "member": PathStep(_attribute_text, safe_member),
     # of a sequence by index, of a dict by a constant key
-    "item": Step(lambda above, key: f"{above}[{key!r}]", safe_item),
+    "item": PathStep(lambda above, key: f"{above}[{key!r}]", safe_item),
     # the i-th key of a dict, in its order
-    "key": Step(lambda above, i: f"list({above})[{i}]", lambda above, i: nth(safe_iter(above), i)),
+    "key": PathStep(lambda above, i: f"list({above})[{i}]", lambda above, i: nth(safe_iter(above), i)),
     # the i-th value of a dict, in its order
-    "value": Step(
+    "value": PathStep(
         lambda above, i: f"list({above}.values())[{i}]",
         lambda above, i: nth(safe_values(above), i),
     ),
     # the i-th element of a set, deque or any builtin container, in its order
-    "element": Step(lambda above, i: f"list({above})[{i}]", lambda above, i: nth(safe_iter(above), i)),
+    "element": PathStep(lambda above, i: f"list({above})[{i}]", lambda above, i: nth(safe_iter(above), i)),
     "cell": _applied("{}.cell_contents", "cell"),
     # cls.__dict__[name]
-    "entry": Step(
+    "entry": PathStep(
         lambda above, name: f"{above}.__dict__[{name!r}]",
         lambda above, name: class_dict(above)[name],
     ),
     # of a tensor, dimension i
-    "size": Step(lambda above, i: f"{above}.size()[{i}]", lambda above, i: above.array.shape[i]),
+    "size": PathStep(lambda above, i: f"{above}.size()[{i}]", lambda above, i: above.array.shape[i]),
     # the number or text in an object of a subclass of int, float, complex, str or bytes
     "plain": _applied("plain({})", "plain"),
     "address": _applied("id({})", "address"),

@@ -530,7 +530,9 @@ SUBCLASSED: tuple[tuple[type, Rule], ...] = (
 
 def _rule_for(value: Any, kind: type) -> Rule:
     """The rule for a type seen for the first time. Nothing is filed for user classes: they may go away."""
-    if has_type(value, PINNED) or (has_type(value, tuple) and hasattr(kind, "n_sequence_fields")):
+    if has_type(value, PINNED):
+        return Wrapping.identical
+    if has_type(value, tuple) and type(getattr(kind, "n_sequence_fields", None)) is int:
         return Wrapping.identical  # as `sys.version_info`, of which there are no copies
     if has_type(value, np.generic):
         return Wrapping.constant

@@ -40,6 +40,16 @@ def float_bits(value: float) -> bytes:
     return struct.pack("<d", value)
 
 
+def float_word(value: float) -> int:
+    """The bits of a double as a whole number."""
+    found: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return found
+
+
+def chosen(condition: bool, yes: Any, no: Any) -> Any:
+    return yes if condition else no
+
+
 # op -> (what it computes, its text); the functions are the targets of graph nodes
 _PYTHON: Final[dict[str, Operation]] = {
     "add": (operator.add, "({} + {})"),
@@ -75,6 +85,8 @@ _PYTHON: Final[dict[str, Operation]] = {
     "format": (format, "format({}, {})"),
     "defined": (is_defined, "({} is not None)"),
     "bits": (float_bits, "struct.pack('<d', {})"),
+    "word": (float_word, "struct.unpack('<q', struct.pack('<d', {}))[0]"),
+    "where": (chosen, "({1} if {0} else {2})"),
 }
 _MATH: Final = {
     1: "sqrt exp expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "

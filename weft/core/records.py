@@ -108,7 +108,7 @@ def _late(cls: type[Any], name: str, write: Callable[[Facts, bool, bool], str], 
         facts: Facts = getattr(cls, FIELDS)
         space: dict[str, Any] = {}
         text = write(facts, frozen, hasattr(cls, "__post_init__"))
-        exec(compile(text, "<weft record>", "exec"), _values(facts), space)
+        exec(compile(text, "<weft: record>", "exec"), _values(facts), space)
         function = space[name]
         function.__qualname__, function.__module__ = f"{cls.__qualname__}.{name}", cls.__module__
         setattr(cls, name, function)

@@ -24,6 +24,7 @@ from weft.jit.sugar import (
     Called,
     Class,
     Constant,
+    LayerClass,
     ModuleMethod,
     Opaque,
     Python,
@@ -346,6 +347,9 @@ class Expressions(Base):
             return self.known(getattr(owner.module, name), where, constant=True)
         if isinstance(owner, ScriptedModule):
             return self.module_attribute(owner, name, where)
+        if isinstance(owner, LayerClass):
+            shared: Sugar | None = owner.module.class_attribute(name)
+            return self.error(f"type object has no attribute '{name}'", where) if shared is None else shared
         if isinstance(owner, SelfMarker):
             return ModuleMethod(owner.owner, f"super.{owner.cls.__name__}.{name}")
         if isinstance(owner, Class):

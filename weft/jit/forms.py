@@ -17,6 +17,7 @@ from weft.jit.ir import Value
 from weft.jit.sugar import (
     Constant,
     Iterated,
+    LayerClass,
     ScriptedModule,
     SelfMarker,
     Several,
@@ -52,9 +53,12 @@ class Forms(Base):
     def special(self, form: Special, node: ast.Call, hint: Type | None = None) -> Sugar:
         reader = getattr(self, f"form_{form.name.replace('.', '_')}", None)
         if reader is None:
-            return self.error(f"Python builtin {form.name} is currently not supported in Torchscript", node)
+            return self.unknown_form(form, node)
         found: Sugar = reader(node, form, hint)
         return found
+
+    def unknown_form(self, form: Special, node: ast.Call) -> Sugar:
+        return self.error(f"Python builtin {form.name} is currently not supported in Torchscript", node)
 
     def read_args(self, node: ast.Call) -> list[Sugar]:
         found: list[Sugar] = []
@@ -252,6 +256,13 @@ class Forms(Base):
             named = self.sugared(node.args[0])
             cls = getattr(named, "value", getattr(named, "cls", cls))
         return SelfMarker(owner, cls)
+
+    def form_type(self, node: ast.Call, form: Special, hint: Any) -> Sugar:
+        """Layers of the library find in their class what those of other ranks have differently."""
+        args = self.read_args(node)
+        if len(args) == 1 and isinstance(args[0], ScriptedModule) and args[0].module.is_library:
+            return LayerClass(args[0].module)
+        return self.unknown_form(form, node)
 
     # -- functions of Python -------------------------------------------------------------------------------
     def form_len(self, node: ast.Call, form: Special, hint: Any) -> Sugar:

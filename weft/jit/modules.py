@@ -148,14 +148,18 @@ class ModuleInfo:
             return None
         if isinstance(found, property):
             return self.read_property(emitter, owner, name, found, where)
+        function = getattr(found, "__func__", found)
+        is_method = inspect.isfunction(function) or isinstance(found, functools.partialmethod | StaticStub)
+        if is_method and not isinstance(found, staticmethod):
+            return self.method_sugar(owner, name, function)
+        return self.class_attribute(name)
+
+    def class_attribute(self, name: str) -> Sugar | None:
+        """What stands in the class and is no method."""
+        found = inspect.getattr_static(self.original_class, name, None)
         if isinstance(found, staticmethod):
             return as_sugar(found.__func__)
-        function = getattr(found, "__func__", found)
-        if inspect.isfunction(function) or isinstance(found, functools.partialmethod | StaticStub):
-            return self.method_sugar(owner, name, function)
-        if found is None:
-            return None
-        return self.constant(found)
+        return None if found is None else self.constant(found)
 
     def constant(self, value: Any) -> Sugar | None:
         """A constant; lists and tuples are known item by item."""

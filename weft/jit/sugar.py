@@ -48,6 +48,13 @@ class ScriptedModule(Sugar):
 
 
 @dataclass(eq=False)
+class LayerClass(Sugar):
+    """The class of a layer of the library, as `type(self)` says it there."""
+
+    module: Any
+
+
+@dataclass(eq=False)
 class ModuleMethod(Sugar):
     """A method of a module."""
 

@@ -33,9 +33,10 @@ from weft.native.cpu.engine import unusable
 from weft.native.cpu.objects import Uncompiled, Unlowered
 from weft.native.lower.opening import SettledModule, open_key, open_places, unread, values_of
 from weft.native.program.program import Changed, Failed, Fixed, Program
-from weft.native.program.stored import kept_or_made
+from weft.native.program.stored import Restored, kept_or_made
 
 _run: Any = lazy("weft.native.program.executable")
+_template: Any = lazy("weft.native.program.template")
 _looking: Any = lazy("weft.native.program.describe")
 """Not needed where all programs are on disk."""
 WATCHED: Final = ("fusion", "kernels", "memory", "llvm", "asm")
@@ -115,7 +116,7 @@ class Compiled:
             program = self.new_program(key, given)
         if isinstance(program, str) or any(is_copied(given[n], arrays[n]) for _, n in program.written):
             return self.op_by_op(inputs)
-        self.last = program if all(is_looked_at(each) for each in arrays) else None
+        self.last = program if all(is_looked_at(each) for each in arrays) and self.tells(program) else None
         program = self.with_floats(program, given) if program.python else program
         try:
             return self.results(program, inputs, program(given))
@@ -137,6 +138,10 @@ class Compiled:
             self.layout.varies(self.varying(layout_of(key)))
         return program
 
+    def tells(self, program: Program) -> bool:
+        """Whether the inputs at which a program looks tell all sizes: zeros like an input do not read it."""
+        return {number for number, _ in self.places.values()} <= {number for _, number in program.givens}
+
     def settled(self, key: Any, given: list[Any]) -> Program | None:
         """The program for these sizes of a template that there is."""
         values, layout = values_of(self.places, given), self.layout_of(key, given)
@@ -155,8 +160,8 @@ class Compiled:
 
     def is_narrow(self, program: Program | str) -> bool:
         """Whether a new program is for the very numbers of its call."""
-        if not isinstance(program, Program):
-            return False
+        if not isinstance(program, Program) or (self.places and type(program) is Restored):
+            return False  # what is on disk costs next to nothing
         return all(template.is_narrow or template.first is not program for _, template in self.templates[-1:])
 
     def with_floats(self, program: Program, arrays: list[Any]) -> Program:
@@ -213,15 +218,14 @@ class Compiled:
             raise Uncompiled(unusable())
         if self.unread:
             raise Uncompiled("sizes that are computed elsewhere")
-        if self.places:
-            return self.from_template(arrays)
-        return kept_or_made(self.graph_module, arrays, partial(self.new, self.graph_module), is_watched())
+        make = self.from_template if self.places else partial(self.new, self.graph_module)
+        return kept_or_made(self.module_for(arrays), arrays, make, is_watched())
 
     def from_template(self, arrays: list[Any]) -> Program:
         """The first program of a new template, or one for these sizes alone."""
         began = perf_counter()
         try:
-            template = _run.Template(self.graph_module, self.places, arrays, self.layout.wrap)
+            template = _template.Template(self.graph_module, self.places, arrays, self.layout.wrap)
         except Exception as error:
             let_through(error)
             reason = f"a program for these sizes alone: {reason_of(error)}"

@@ -49,6 +49,7 @@ class Adadelta(Ruled):
     _zeros = ("square_avg", "acc_delta")
     _form = staticmethod(adadelta)
     _lists = ("square_avg", "acc_delta", "step")
+    _swapped = ("maximize", "capturable", "foreach")
 
     @declared
     def __init__(

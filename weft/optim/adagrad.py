@@ -50,6 +50,7 @@ class Adagrad(Ruled):
 
     _form = staticmethod(adagrad)
     _lists = ("sum", "step")
+    _swapped = ("eps", "weight_decay", "initial_accumulator_value")
 
     @declared
     def __init__(

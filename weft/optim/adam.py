@@ -121,6 +121,7 @@ class Adam(Ruled):
 
     _form = staticmethod(adam)
     _lists = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step")
+    _swapped = ("maximize", "foreach")
     _zeros = ("exp_avg", "exp_avg_sq")
     _zeros_with: ClassVar[dict[str, str]] = {"max_exp_avg_sq": "amsgrad"}
     _checks: ClassVar[dict[str, Check]] = {"lr": _check_rate, "betas": _check_betas}

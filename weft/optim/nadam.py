@@ -62,6 +62,7 @@ class NAdam(Ruled):
     _zeros = ("exp_avg", "exp_avg_sq")
     _form = staticmethod(nadam)
     _lists = ("exp_avg", "exp_avg_sq", "mu_product", "step")
+    _swapped = ("maximize", "foreach")
 
     @declared
     def __init__(

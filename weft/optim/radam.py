@@ -71,6 +71,7 @@ class RAdam(Ruled):
     _zeros = ("exp_avg", "exp_avg_sq")
     _form = staticmethod(radam)
     _lists = ("exp_avg", "exp_avg_sq", "step")
+    _swapped = ("maximize", "foreach", "capturable", "decoupled_weight_decay")
 
     @declared
     def __init__(

@@ -98,6 +98,7 @@ class RMSprop(Ruled):
     _zeros = ("square_avg",)
     _form = staticmethod(rmsprop)
     _lists = ("square_avg", "grad_avg", "momentum_buffer", "step")
+    _swapped = ("momentum", "alpha", "eps", "centered", "weight_decay")
     _zeros_with: ClassVar[dict[str, str]] = {"momentum_buffer": "momentum", "grad_avg": "centered"}
     _checks: ClassVar[dict[str, Check]] = {"alpha": refusing("Invalid alpha value: {}")}
     _late: ClassVar[Options] = {"momentum": 0, "centered": False}

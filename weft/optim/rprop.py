@@ -51,6 +51,7 @@ class Rprop(Ruled):
     _zeros = ("prev",)
     _form = staticmethod(rprop)
     _lists = ("prev", "step_size", "step")
+    _swapped = ("foreach", "maximize", "differentiable", "capturable")
 
     @declared
     def __init__(

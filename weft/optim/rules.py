@@ -162,6 +162,8 @@ class Ruled(Optimizer):
     """Entries of the state, in the order in which the form takes them."""
     _checks: ClassVar[dict[str, Check]] = {}
     """Checks of options beside, or in place of, those in `CHECKS`."""
+    _swapped: tuple[str, ...] = ()
+    """Options that stand in a group in this order, which is another in the constructor."""
     _fixed: ClassVar[Options] = {}
     """Options that the constructor does not take, and the values they have."""
     _late: ClassVar[Options] = {}
@@ -184,7 +186,8 @@ class Ruled(Optimizer):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "_form" in cls.__dict__:
-            cls._options = tuple(inspect.signature(cls).parameters)[1:]
+            names, swapped = tuple(inspect.signature(cls).parameters)[1:], iter(cls._swapped)
+            cls._options = tuple(next(swapped) if name in cls._swapped else name for name in names)
             takes = tuple(inspect.signature(cls._form).parameters)[2 + len(cls._lists) :]
             cls._taken = tuple(name for name in cls._options if name in takes)
             cls._parts = tuple(

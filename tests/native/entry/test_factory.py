@@ -28,7 +28,7 @@ def simple(
     """Of a program that makes the places 0 and 1."""
     made = [(place, (2, 3), np.dtype(kind)) for place in (0, 1)]
     frame = SimpleNamespace(
-        made=made, strides=[made_strides] * 2, outputs=outputs, written=list(inside), numbers=set(numbers)
+        made=made, strides=[made_strides] * 2, outputs=outputs, written=list(inside), numbers=list(numbers)
     )
     found = SimpleNamespace(
         strides=strides, written=list(written), values=len(outputs) if values is None else values
@@ -46,7 +46,8 @@ REFUSED: dict[str, dict[str, Any]] = {
     "rows instead of columns": {"outputs": [1, 0], "strides": [None, ROWS], "made_strides": COLUMNS},
     "one array for two values": {"outputs": [0, 0], "strides": [None, None]},
     "an input": {"outputs": [("input", 0)], "strides": [None]},
-    "a constant": {"outputs": [("constant", 0)], "strides": [None], "values": 0},
+    "a constant": {"outputs": [("constant", 0)], "strides": [None]},
+    "an array that is a constant": {"outputs": [("constant", np.ones(2))], "strides": [None], "values": 0},
     "a place that nobody makes": {"outputs": [7], "strides": [None]},
     "written elsewhere": {"outputs": [0], "strides": [None], "written": ((2, 0, 1),)},
     "a number in single precision": {"outputs": [0], "strides": [None], "numbers": (0,), "kind": np.float32},
@@ -60,8 +61,9 @@ def test_what_is_given_out_otherwise(why: str) -> None:
     assert not simple(**REFUSED[why])
 
 
-def test_what_is_kept_for_gradients_may_be_an_input_or_come_twice() -> None:
+def test_what_is_kept_for_gradients_may_be_an_input_or_a_size_or_come_twice() -> None:
     assert simple([0, ("input", 2)], [None, None], values=1)
+    assert simple([0, ("constant", 5)], [None, None], values=1)
     assert simple([0, 0], [None, None], values=1)
 
 

@@ -154,3 +154,22 @@ def after(result, x):
 def arguments():
     yield ((weft.ones({rows}, 0, requires_grad=True),), {{}})
 """)
+
+
+def test_what_is_written_in_place_through_a_cast_lies_as_before_7203573():
+    agree("""\
+import weft
+OPTIONS = {'backend': 'native'}
+
+def main(x, y, wide):
+    a, b, c = y * 2, y + 1, y - 1
+    a.mul_(wide)
+    b.clamp_(min=wide).gt_(x)
+    weft.add(x, x, out=c)
+    return a, b, c
+
+def arguments():
+    x = weft.linspace(-1, 1, 10).reshape(5, 2)
+    for y in (x * 3, (x * 3).t().contiguous().t()):
+        yield (x, y, x.double()), {}
+""")

@@ -125,7 +125,7 @@ def varying(graph: Graph, plans: list[tuple[Any, Conditions]]) -> str:
     return told(places[0][1], dict.fromkeys([name for name, _ in places]))
 
 
-def keep(plans: Recent, key: Any, plan: AnyPlan | Template, most: int = PLANS_LIMIT) -> None:
+def keep(plans: Recent, key: Any, plan: AnyPlan | Template, most: int) -> None:
     """Keeps one more plan for a key."""
     if sum(map(len, plans.values())) >= most:
         plans.drop()
@@ -242,7 +242,7 @@ class CompiledFunction:
             opened = self.open_changed(key)
             plan = self.make_plan(args, modes_of)
             key = self.key(args, modes_of)
-            keep(self.plans, key, plan)
+            keep(self.plans, key, plan, PLANS_LIMIT)
             if type(plan) is CompiledPlan and not opened and self.builds.made(layout_of(self.shared(key))):
                 note("varying", varying(self.module.graph, self.alike(key)))
             return key, plan
@@ -315,7 +315,7 @@ class CompiledFunction:
         else:
             counters["plans"] += 1
             made = Template(self, in_own_context(self.program, joint, args), modes_of, casts)
-        keep(self.templates, self.shared(self.key(args, modes_of)), made)
+        keep(self.templates, self.shared(self.key(args, modes_of)), made, PLANS_LIMIT)
         return made.plan(args, values) if type(made) is Template else made
 
     def narrowed(self, refused: Refused, args: tuple[Any, ...], modes_of: Around) -> AnyPlan | None:
@@ -325,7 +325,7 @@ class CompiledFunction:
             in_own_context(self.trace_floats, args, modes_of)
         except Refused:
             made = self.without(refused, args)
-            keep(self.templates, self.shared(self.key(args, modes_of)), made)
+            keep(self.templates, self.shared(self.key(args, modes_of)), made, PLANS_LIMIT)
             return made
         note("narrowed", f"sizes could not be open: {refused.reason}")
         return None

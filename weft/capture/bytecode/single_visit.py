@@ -54,7 +54,7 @@ class Link(NamedTuple):
     lasti: bool
 
 
-class Unsure(Exception):
+class NotInOneVisit(Exception):
     """The general run has to decide."""
 
 
@@ -95,11 +95,11 @@ def after(each: Draft, index: int, slots: Slots, jump: bool = False) -> Slots:
         pops, added = fixed
     low = len(slots) - pops
     if low < 0:
-        raise Unsure
+        raise NotInOneVisit
     if pops and op not in TAKE_NULL:
         for slot in slots[low:]:
             if slot & EMPTY:
-                raise Unsure
+                raise NotInOneVisit
     found = slots[:low] + added
     if added and low and found[low - 1] & KIND == HOLE:
         return touched(found, low, index)
@@ -135,7 +135,7 @@ def moved(op: str, arg: Any, index: int, slots: Slots) -> Slots:
         top[0], top[-1] = top[-1], top[0]
         found = (*slots[:low], *top)
     else:
-        raise Unsure
+        raise NotInOneVisit
     return touched(found, low, index)
 
 
@@ -146,7 +146,7 @@ def reach(index: int, slots: Slots, states: list[Slots | None], pending: list[in
         states[index] = slots
         pending.append(index)
     elif known != slots:
-        raise Unsure
+        raise NotInOneVisit
 
 
 def visited(drafts: list[Draft], links: list[Link | None]) -> list[Slots | None] | None:
@@ -179,7 +179,7 @@ def visited(drafts: list[Draft], links: list[Link | None]) -> list[Slots | None]
                     return None
                 else:
                     break
-    except (Unsure, IndexError) as error:
+    except (NotInOneVisit, IndexError) as error:
         let_through(error)
         return None
     return states

@@ -194,7 +194,7 @@ class Guard:
         return f"<{self.kind}: {self}>"
 
 
-class Named(Guard):
+class ByName(Guard):
     """A kind whose payload is a name or a number."""
 
     form = NAME

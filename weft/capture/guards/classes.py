@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.capture.checking import Checks, Unreadable
-from weft.capture.guards.base import OBJECT, Guard, Named, as_ref, each, holds, is_object
+from weft.capture.guards.base import OBJECT, ByName, Guard, as_ref, each, holds, is_object
 from weft.capture.reading import Reader
 from weft.capture.sources import WRAPPERS, Ref, Source, class_dict, class_mro, constant, written_in_c
 from weft.core.interrupts import let_through
@@ -63,7 +63,7 @@ def same_classes(kind: type, refs: tuple[Ref, ...]) -> bool:
     return len(found) == len(refs) and all(map(is_object, found, refs))
 
 
-class AbsentFromClass(Named, kind="ABSENT"):
+class AbsentFromClass(ByName, kind="ABSENT"):
     """The class's own dict lacks the name."""
 
     early = True

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from typing import Any
 
 from weft.capture.checking import DICTS, Checks, Unreadable
-from weft.capture.guards.base import Named, Pictured, safe_text, short
+from weft.capture.guards.base import ByName, Pictured, safe_text, short
 from weft.capture.guards.classes import check_class
 from weft.capture.guards.keys import other_keys, same_keys
 from weft.capture.plain import exact_key, freeze, thaw
@@ -25,7 +25,7 @@ from weft.capture.sources import (
 from weft.core import checks as ask
 
 
-class Length(Named, kind="LEN"):
+class Length(ByName, kind="LEN"):
     """Length of a builtin container."""
 
     early = True
@@ -99,7 +99,7 @@ class DictKeys(Pictured, kind="KEYS"):
         checks.lengths[self.at] = len(keys)
 
 
-class Membership(Named):
+class Membership(ByName):
     """Whether a dict has a key."""
 
     there: bool

@@ -81,7 +81,7 @@ def _plain_mode(_writer: EntryWriter, payload: Any) -> bool:
     return payload
 
 
-class Mode(Guard, kind="MODE"):
+class ModesAround(Guard, kind="MODE"):
     """The modes around the call; True and False are the plain ones."""
 
     around = True

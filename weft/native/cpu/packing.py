@@ -21,13 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from weft.native.cpu import gemm
 from weft.native.cpu.conv_code import Code
 from weft.native.cpu.conv_text import transposed
 from weft.native.ir.definitions import Definition, Direct, Matrix, Product
-from weft.native.ir.sizes import greatest, least, whole_number
+from weft.native.ir.sizes import at_least, greatest, least, negated, settled, where, whole_number
 from weft.native.plan.fuse import ordered
 from weft.native.plan.work import product_work
 
@@ -60,14 +60,15 @@ LEAST: Final = 1 << 22
 """Multiplications from which on packing is worth while."""
 
 
-def is_better(each: Product) -> bool:
-    """Whether a product is computed here; measured."""
-    if each.type != "f32" or each.count > 1 or not each.columns >= LEAST_COLUMNS:
+def is_better(each: Product) -> Any:
+    """Whether a product is computed here; measured. Where sizes are open, each call decides."""
+    if each.type != "f32" or each.count > 1:
         return False
-    if not each.rows * each.columns * each.depth >= LEAST or not each.rows >= LEAST_ROWS:
-        return False
-    fits = each.columns * 10 >= -(-each.columns // STRIP) * STRIP * 9  # few lanes without work
-    return fits and not gemm.is_better(each)
+    work = each.rows * each.columns * each.depth
+    large = at_least(work, LEAST) & at_least(each.columns, LEAST_COLUMNS) & at_least(each.rows, LEAST_ROWS)
+    strips = -(-each.columns // STRIP) * STRIP
+    fits = at_least(each.columns * 10, strips * 9)  # few lanes without work
+    return settled(large & fits & negated(gemm.is_better(each)), work, LEAST)
 
 
 # -- the first matrix ----------------------------------------------------------------------------------------
@@ -254,37 +255,37 @@ def _stored(
 
 
 # -- programs ------------------------------------------------------------------------------------------------
-def rows_of_part(each: Product) -> int:
+def rows_of_part(each: Product) -> Any:
     """How many rows all strips are multiplied with before the next ones."""
     parts = -(-each.rows * each.depth // PART)
-    return max(-(-each.rows // parts // HEIGHT), LEAST_PANELS) * HEIGHT
+    return greatest(-(-each.rows // parts // HEIGHT), LEAST_PANELS) * HEIGHT
 
 
-def strips_of(each: Product) -> int:
+def strips_of(each: Product) -> Any:
     return -(-each.columns // STRIP) * -(-each.rows // rows_of_part(each))
 
 
-def chunks_of(each: Product) -> int:
+def chunks_of(each: Product) -> Any:
     """Into how many chunks the strips are cut: nothing is done for each of them that is not their own."""
-    return max(1, min(strips_of(each), product_work(each) // CHUNK, MOST_CHUNKS))
+    return greatest(1, least(strips_of(each), product_work(each) // CHUNK, MOST_CHUNKS))
 
 
-def numbers_of(each: Product) -> list[int]:
+def numbers_of(each: Product) -> list[Any]:
     """What stands in the record for batches: see Note [Record of a packed product]."""
     blocks = -(-each.depth // DEEPEST)
     block = -(-each.depth // blocks // LANES) * LANES
-    return [rows_of_part(each), 0, min(block, DEEPEST)]
+    return [rows_of_part(each), 0, least(block, DEEPEST)]
 
 
-def packed(base: Definition, product: Product) -> Direct:
-    """The packed copy of a product's first matrix."""
+def packed(base: Definition, product: Product, wanted: Any = True) -> Direct:
+    """The packed copy of a product's first matrix, which is empty where it is not wanted."""
     rows, depth = product.rows, product.depth
-    panels = -(-rows // HEIGHT)
+    panels = where(wanted, -(-rows // HEIGHT), 0)
     work = whole_number(20 + ELEMENT * rows * depth)
     turned = product.left.transposed
     return Direct(
-        shape=(-(-rows // LOW) * LOW * depth,), type=product.type, name="pack", call=None, operands=[base],
-        function=f"pack_{'columns' if turned else 'rows'}", text=packing_text(turned),
+        shape=(where(wanted, -(-rows // LOW) * LOW * depth, 0),), type=product.type, name="pack", call=None,
+        operands=[base], function=f"pack_{'columns' if turned else 'rows'}", text=packing_text(turned),
         numbers=(product.left.offset, product.left.leading, rows, depth), rows=panels,
         chunks=greatest(1, least(panels, work // CHUNK, MOST_CHUNKS)), work=work,
     )  # fmt: skip
@@ -292,16 +293,23 @@ def packed(base: Definition, product: Product) -> Direct:
 
 def pack(outputs: Sequence[Definition]) -> None:
     """Gives the products behind these definitions packed copies of their first matrices."""
-    known: dict[tuple[int, int, int, bool, int, int], Direct] = {}
+    known: dict[tuple[Any, ...], Direct] = {}
     for each in ordered(outputs):
-        if not isinstance(each, Product) or not is_better(each):
+        if not isinstance(each, Product):
+            continue
+        wanted = is_better(each)
+        if wanted is False:
             continue
         base, left, right = each.operands[each.left.operand], each.left, each.right
-        key = id(base), left.offset, left.leading, left.transposed, each.rows, each.depth
+        number = None if wanted is True else wanted.expression
+        key = id(base), left.offset, left.leading, left.transposed, each.rows, each.depth, number
         if key not in known:
-            known[key] = packed(base, each)
+            known[key] = packed(base, each, wanted)
+        each.packed = wanted
+        if wanted is not True:
+            each.operands, each.panels = [*each.operands, known[key]], len(each.operands)
+            continue
         second = each.operands[right.operand]
         each.operands = [known[key], second, *([] if each.onto is None else [each.onto])]
         each.left = Matrix(0, 0, False, each.depth, 0)
         each.right = Matrix(1, right.offset, right.transposed, right.leading, 0)
-        each.packed = True

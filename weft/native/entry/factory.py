@@ -239,7 +239,7 @@ def _number(given: Expression, value: Any, is_read: bool) -> list[Expression]:
 
 def _is_simple(found: Any, program: Program) -> bool:
     """Whether each value of a program is a new array, or in the memory of the input that it is written to;
-    what is kept for gradients beside them may also be an input.
+    what is kept for gradients beside them may also be an input, or a size of the call.
     """
     frame = program.frame
     assert frame is not None
@@ -264,7 +264,9 @@ def _is_simple(found: Any, program: Program) -> bool:
                 return False
             if value < found.values and place in frame.outputs[:value]:
                 return False
-        elif isinstance(place, int) or place[0] != "input" or value < found.values:
+        elif isinstance(place, int) or value < found.values:
+            return False
+        elif place[0] != "input" and type(place[1]) is not int:
             return False
     return True
 
@@ -310,6 +312,8 @@ def _run(found: Any, program: Program, operands: Registers) -> Run:
             seen.add(result)
         elif how == "constant":
             outputs.append((CONSTANT, what))
+        elif result is not None and result[0] == "constant":
+            outputs.append((CONSTANT, result[1]))
         else:
             outputs.append((THERE, operands[what if result is None else result[1]][0]))
     written = [(operands[number][0], numbers[number], times) for number, _value, times in found.written]

@@ -164,7 +164,7 @@ class _Building:
             columns = self.indices.apart(operand, rest, self.indices.linear(self.outer, loops))
             places += columns
         made = phase.elements.value(operand, places)
-        if rest and value.parts == 1:
+        if rest and same(value.parts, 1):
             access = self.access(value, columns)
         else:
             moves = [prod(self.indices.sizes[loop + 1 :]) if rest else 0 for loop in range(loops)]
@@ -218,7 +218,7 @@ def _finished(state: _Building, group: Group) -> Built:
     walked, walked_moves = joined(sizes[outer:], [each[outer:] for each in moves])
     if len(walked) > 1:
         for load, each in zip(state.loads, walked_moves):
-            if any(each[i] != each[i + 1] * walked[i + 1] for i in range(len(walked) - 1)):
+            if not all(same(each[i], each[i + 1] * walked[i + 1]) for i in range(len(walked) - 1)):
                 _put_in_order(state, group, load.value, "a reduction over memory that has no single stride")
     if not walked:
         walked, walked_moves = (1,), [(0,)] * len(moves)
@@ -271,7 +271,7 @@ def first_of(group: Group) -> Definition:
 
 def joined(sizes: Shape, moves: list[Shape]) -> tuple[Shape, list[Shape]]:
     """The loops without those of one turn, neighbours that move alike as one."""
-    loops = [loop for loop, size in enumerate(sizes) if size != 1]
+    loops = [loop for loop, size in enumerate(sizes) if not same(size, 1)]
     new_sizes: list[int] = []
     new_moves: list[list[int]] = [[] for _ in moves]
     for loop in reversed(loops):

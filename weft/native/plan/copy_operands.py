@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from weft.native.cpu.conv_code import Code
 from weft.native.ir.definitions import Definition, Direct, Matrix, Product
-from weft.native.ir.sizes import greatest, least, whole_number
+from weft.native.ir.sizes import at_least, greatest, least, negated, same, settled, where, whole_number
 from weft.native.plan.fuse import ordered
 
 BLOCK: Final = 8
@@ -95,18 +95,22 @@ def _turned(code: Code, vectors: list[str]) -> list[str]:
     return vectors
 
 
-def is_slow(each: Product) -> bool:
-    """Whether BLAS would be slow with the second matrix as it lies."""
-    sizes = least(each.columns, each.depth) >= LEAST and FEWEST_ROWS <= each.rows <= MOST_ROWS
-    few = each.columns * each.depth <= MOST_ELEMENTS or each.rows < MOST_ROWS // 4
-    large = each.count == 1 or each.rows >= MANY_ROWS
-    return each.right.transposed and not each.packed and sizes and few and large
+def is_slow(each: Product) -> Any:
+    """Whether BLAS would be slow with the second matrix as it lies; calls decide where sizes are open."""
+    if not each.right.transposed or each.packed is True:
+        return False
+    rows, elements = each.rows, each.columns * each.depth
+    sizes = at_least(least(each.columns, each.depth), LEAST)
+    some = at_least(rows, FEWEST_ROWS) & at_least(MOST_ROWS, rows)
+    few = at_least(MOST_ELEMENTS, elements) | at_least(MOST_ROWS // 4 - 1, rows)
+    large = at_least(1, each.count) | at_least(rows, MANY_ROWS)
+    return settled(negated(each.packed) & sizes & some & few & large, rows, FEWEST_ROWS)
 
 
-def transposed(base: Definition, product: Product) -> Direct:
-    """A copy of a product's second matrix, or of the whole batch of them."""
+def transposed(base: Definition, product: Product, wanted: Any = True) -> Direct:
+    """A copy of a product's second matrix, or of the whole batch of them; empty where it is not wanted."""
     rows, columns, right = product.columns, product.depth, product.right
-    count = product.count if right.batch else 1
+    count = where(wanted, product.count if right.batch else 1, 0)
     work = whole_number(20 + ELEMENT * rows * columns * count)
     blocks = -(-columns // BLOCK) * count
     return Direct(
@@ -119,16 +123,23 @@ def transposed(base: Definition, product: Product) -> Direct:
 
 def transpose(outputs: Sequence[Definition]) -> None:
     """Gives the products behind these definitions copies of what lies badly."""
-    known: dict[tuple[int, ...], Direct] = {}
+    known: dict[tuple[Any, ...], Direct] = {}
     for each in ordered(outputs):
-        if not isinstance(each, Product) or not is_slow(each):
+        wanted = is_slow(each) if isinstance(each, Product) else False
+        if not isinstance(each, Product) or wanted is False:
             continue
         base, left, right = each.operands[each.right.operand], each.left, each.right
         count = each.count if right.batch else 1
-        key = id(base), right.offset, right.leading, each.depth, each.columns, count, right.batch
+        number = None if wanted is True else wanted.expression
+        key = id(base), right.offset, right.leading, each.depth, each.columns, count, right.batch, number
         if key not in known:
-            known[key] = transposed(base, each)
+            known[key] = transposed(base, each, wanted)
+        batch = 0 if same(count, 1) else each.depth * each.columns
+        if wanted is not True:
+            each.straight = Matrix(len(each.operands), 0, False, each.columns, batch)
+            each.operands, each.copied = [*each.operands, known[key]], wanted
+            continue
         operands = [each.operands[left.operand], known[key], *([] if each.onto is None else [each.onto])]
         each.left = Matrix(0, left.offset, left.transposed, left.leading, left.batch)
         each.operands = operands
-        each.right = Matrix(1, 0, False, each.columns, each.depth * each.columns if count > 1 else 0)
+        each.right = Matrix(1, 0, False, each.columns, batch)

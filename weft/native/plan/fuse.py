@@ -41,7 +41,7 @@ from weft.native.ir.definitions import (
     operands_of,
 )
 from weft.native.ir.kernels import Kernel
-from weft.native.ir.sizes import hint, same
+from weft.native.ir.sizes import Sizes, hint, same
 from weft.native.plan.build import Built, built, first_of
 from weft.native.plan.common_definitions import without_twins
 from weft.native.plan.likeness import Likeness, Unlike
@@ -81,6 +81,8 @@ class Plan:
     stored: dict[int, Definition] = field(default_factory=dict)
     draws: list[tuple[Any, int]] = field(default_factory=list)
     """See `weft.native.program.drawing`."""
+    sizes: Sizes | None = None
+    """Those that are open."""
 
 
 def ordered(outputs: Iterable[Definition]) -> list[Definition]:
@@ -286,7 +288,9 @@ class Fusing:
         shapes = (group.rows, group.inner), (second.rows, second.inner)
         if second.settled and group.settled and not same(*shapes):
             return
-        if group.across or second.across or None is not group.parts != second.parts is not None:
+        if group.across or second.across:
+            return
+        if group.parts is not None and second.parts is not None and not same(group.parts, second.parts):
             return
         if (is_one_row(group) and second.parts) or (is_one_row(second) and group.parts):
             return
@@ -411,11 +415,12 @@ def takes_shape(value: Definition, group: Group) -> bool:
         return False
     if value.parts and value.last == len(value.operand.shape):
         known = group.parts
-        return not is_one_row(group) and (known is None or known == value.parts)
+        return not is_one_row(group) and (known is None or same(known, value.parts))
     if not value.parts and value.last != len(value.operand.shape):
         return False
     rows, inner = loops_of(value)
-    if group.parts not in (None, value.parts) and (value.parts or rows == 1):
+    others = group.parts is not None and not same(group.parts, value.parts)
+    if others and (value.parts or rows == 1):
         return False
     if group.settled:
         return same((group.rows, group.inner), (rows, inner))
@@ -456,7 +461,7 @@ def kept_at_first(outputs: list[Definition], order: list[Definition]) -> dict[in
             kept[id(value)] = value
         if value.kept and not isinstance(value, Given):
             kept[id(value)] = value  # its rule knows that many elements read each of its own
-        for each in operands_of(value) if value.size > 1 else ():
+        for each in operands_of(value) if not same(value.size, 1) else ():
             if isinstance(each, Number) and costs[id(each)] >= DEAR:
                 kept[id(each)] = each  # once, not for each element
     return kept
@@ -622,12 +627,12 @@ def hurried(steps: list[Built | Opaque]) -> None:
     total = 0
     for step in steps:
         if isinstance(step, Built):
-            work = work_of(step.sizes, step.kernel)
+            work = hint(work_of(step.sizes, step.kernel))
             _, before = kernels.get(id(step.kernel), (step.kernel, 0))
             kernels[id(step.kernel)] = step.kernel, before + work
             total += work
         elif isinstance(step, Product):
-            total += product_work(step)
+            total += hint(product_work(step))
         elif isinstance(step, Direct):
             total += hint(step.work) or CHUNK * hint(step.chunks)
     works: dict[Kernel, int] = {}

@@ -106,7 +106,7 @@ class Indices:
         strides = row_major(shape)
         rest = linear[0]
         for axis, stride in enumerate(strides if not same(rest, 0) else ()):
-            if shape[axis] > 1:
+            if not same(shape[axis], 1):
                 found[axis][0], rest = divmod(rest, stride)
         for loop, factor in enumerate(linear[1:]):
             if not same(factor, 0) and not same(self.sizes[loop], 1):

@@ -65,8 +65,8 @@ class _NormBase(_Affine):
         super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
-        dims = type(self)._dims  # what an instance calls so is its own affair
-        if not dims:
+        dims = list(type(self)._dims)  # what an instance calls so is its own affair
+        if len(dims) == 0:  # scripts know no truth of lists
             raise NotImplementedError
         check_dims(input, dims)
 

@@ -35,7 +35,7 @@ class _InstanceNorm(_NormBase, Ranked):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def _check_input_dim(self, input: Tensor) -> None:
-        check_dims(input, (self._rank + 1, self._rank + 2))
+        check_dims(input, [self._rank + 1, self._rank + 2])
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)

@@ -118,7 +118,7 @@ class _CircularPadNd(_PadNd):
     _mode = "circular"
 
     def forward(self, input: Tensor) -> Tensor:
-        check_dims(input, (self._rank + 1, self._rank + 2))
+        check_dims(input, [self._rank + 1, self._rank + 2])
         return F.pad(input, self.padding, "circular")
 
 

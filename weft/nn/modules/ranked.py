@@ -41,8 +41,8 @@ class Ranked(Showing):
                 cls._function = staticmethod(getattr(F, f"{cls._kind}{rank}d"))
 
 
-def check_dims(input: Tensor, dims: tuple[int, ...]) -> None:
-    """Refuses input of other numbers of dimensions."""
+def check_dims(input: Tensor, dims: list[int]) -> None:
+    """Refuses input of other numbers of dimensions. Scripts read this: lists, and no generators."""
     if input.dim() not in dims:
-        wanted = " or ".join(f"{dim}D" for dim in dims)
+        wanted = " or ".join([f"{dim}D" for dim in dims])
         raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
