@@ -7,6 +7,7 @@ measured is a run of calls, compiling included, beside calls that always have th
 from __future__ import annotations
 
 import importlib
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -318,7 +319,7 @@ ROWS["n"] = Row(
 # -- o: a loop of training -----------------------------------------------------------------------------------
 def schedule_at(step: int) -> float:
     """Warm-up, then a cosine."""
-    return (step + 1) / 10 if step < 10 else 0.5 * (1 + float(np.cos(np.pi * min(step - 10, 100) / 100)))
+    return (step + 1) / 4 if step < 4 else 0.5 * (1 + math.cos(math.pi * min(step - 4, 100) / 100))
 
 
 def loop_batches() -> list[Any]:

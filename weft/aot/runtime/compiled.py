@@ -204,6 +204,16 @@ class CompiledFunction:
         return True
 
     def plan_for(self, args: tuple[Any, ...], modes_of: Around) -> AnyPlan:
+        known = self.known_plan(args, modes_of)
+        if known is None:
+            if not self.builds.wants((self.key(args, modes_of), [v for v in args if type(v) is float])):
+                return self.varied
+            key, known = self.new_plan(args, modes_of)
+            self.last = key, known
+        return known
+
+    def known_plan(self, args: tuple[Any, ...], modes_of: Around) -> AnyPlan | None:
+        """The plan that there is for such a call; None where one would have to be made."""
         if self.natives:
             return self.pieces(self.natives, NO_NODES)
         try:
@@ -222,11 +232,8 @@ class CompiledFunction:
         except RuntimeError as error:
             let_through(error)
             return self.refused("a view that may not be read")
-        if known is None:
-            if not self.builds.wants((key, [value for value in args if type(value) is float])):
-                return self.varied
-            key, known = self.new_plan(args, modes_of)
-        self.last = key, known
+        if known is not None:
+            self.last = key, known
         return known
 
     def new_plan(self, args: tuple[Any, ...], modes_of: Around) -> tuple[Any, AnyPlan]:

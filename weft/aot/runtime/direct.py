@@ -48,11 +48,12 @@ class Direct:
 
 
 def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None:
-    """The call as data; None where it is more than that."""
+    """The call as data, which has just been served; None where it is more than that, or where its inputs are
+    no more what they were."""
     mode = modes.state.get()
     if type(function) is not CompiledFunction or type(mode) is not bool:
         return None
-    plan = function.plan_for(args, PLAIN_MODES[mode])
+    plan = function.known_plan(args, PLAIN_MODES[mode])
     if type(plan) is not CompiledPlan or plan.casts or plan.unwritable(args) is not None:
         return None
     if plan.program.joint.stages:

@@ -120,8 +120,8 @@ class Indices:
         return tuple(map(tuple, found))
 
     def axis_of(self, value: Definition, shape: Shape, strides: Shape, loop: int, factor: int) -> int:
-        """The axis along which a loop moves. Of open sizes, what holds in all calls counts, not what happens to
-        hold in this one: a value that is kept costs little, and another program much."""
+        """The axis along which a loop moves. Of open sizes, what holds in all calls counts: a value that is
+        kept costs little, and another program much."""
         reach = factor * (self.sizes[loop] - 1)
         for axis, stride in enumerate(strides):
             if same(shape[axis], 1) or is_less(factor, stride):
