@@ -62,6 +62,11 @@ def is_less(left: int, right: int) -> bool:
     return left < right
 
 
+def is_part(left: int, right: int) -> bool:
+    """Whether a number divides a larger one, or one that is as large in some calls."""
+    return not same(left, right) and not same(left, 0) and same(right % left, 0)
+
+
 def row_major(shape: Shape) -> Shape:
     strides, step = [], 1
     for size in reversed(shape):
@@ -124,7 +129,7 @@ class Indices:
         kept costs little, and another program much."""
         reach = factor * (self.sizes[loop] - 1)
         for axis, stride in enumerate(strides):
-            if same(shape[axis], 1) or is_less(factor, stride):
+            if same(shape[axis], 1) or is_less(factor, stride) or is_part(factor, stride):
                 continue
             upper = stride * shape[axis]
             if not same(factor % stride, 0):
