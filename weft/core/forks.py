@@ -20,7 +20,6 @@ from __future__ import annotations
 import functools
 import logging  # noqa: F401 - whose hooks, of Python, are to run before the last one here
 import os
-import signal
 import sys
 from _thread import get_ident, interrupt_main
 from collections.abc import Callable
@@ -30,7 +29,7 @@ from time import monotonic, sleep
 from types import FrameType
 from typing import Any, Final
 
-from weft.core.handlers import IDLE, exchange
+from weft.core.handlers import IDLE, exchange, plain_signals
 from weft.core.origins import OURS
 
 PATIENCE: Final = 10.0
@@ -58,8 +57,8 @@ def _note(number: int, _frame: FrameType | None) -> None:
 def _put_off() -> None:
     if get_ident() != main_thread().ident:
         return
-    for number in signal.valid_signals():
-        handler = signal.getsignal(number)
+    for number in plain_signals.valid_signals():
+        handler = plain_signals.getsignal(number)
         if handler not in IDLE and handler is not _note:
             _handlers[number] = handler
             exchange(number, _note)

@@ -48,6 +48,7 @@ def write_run(w: Any) -> None:
     _count(w)
     _finish(w)
     w.begin("finish")
+    w.leave()
     w.resume()
     w.put(f"ret ptr {w.load('%results')}")
     w.begin("short")  # of memory, of an end, or of seeds
@@ -232,21 +233,27 @@ def _made_addresses(w: Any) -> None:
 
 def _arena(w: Any) -> None:
     """Memory for what the program keeps to itself: the entry's own, or new where that is taken."""
-    take, new, have, on = (w.label() for _ in range(4))
+    take, new, have, on, small = (w.label() for _ in range(5))
     size = w.header("arena_bytes", "i64")
     w.put("store ptr null, ptr %arena")
     w.choose(w.same("i64", size, "0"), on, take)
     w.begin(take)
     block = w.header("block")
     w.put(f"store ptr {block}, ptr %arena")
-    w.choose(w.same("ptr", block, "null"), new, have)
+    w.store("ptr", "null", "%header", 8 * w.place_of("block"))
+    fits = w.label()
+    w.choose(w.same("ptr", block, "null"), new, fits)
+    w.begin(fits)
+    w.choose(w.let(f"icmp ule i64 {size}, {w.header('room', 'i64')}"), have, small)
+    w.begin(small)
+    _grow(w)
+    w.go(have)
     w.begin(new)
     made = w.call("ptr", "aligned_alloc", "i64 64", f"i64 {size}")
     w.need(w.other("ptr", made, "null"), "short")
     w.put(f"store ptr {made}, ptr %arena")
     w.go(have)
     w.begin(have)
-    w.store("ptr", "null", "%header", 8 * w.place_of("block"))
     start = w.let(f"ptrtoint ptr {w.load('%arena')} to i64")
     table = w.header("arena_at")
     number, head, done = w.loop(w.header("arena", "i64"))
@@ -255,6 +262,21 @@ def _arena(w: Any) -> None:
     w.turn(number, head, done)
     w.go(on)
     w.begin(on)
+
+
+def _grow(w: Any) -> None:
+    """Has Python find a larger home for this call and later ones, where the block is too small."""
+    grown, failed = w.label(), w.label()
+    w.resume()
+    found = w.call("ptr", "PyObject_CallNoArgs", f"ptr {w.header('grow')}")
+    w.pause()
+    w.choose(w.same("ptr", found, "null"), failed, grown)
+    w.begin(failed)
+    w.store("ptr", w.load("%arena"), "%header", 8 * w.place_of("block"))
+    w.go("short")
+    w.begin(grown)
+    w.call("void", "Py_DecRef", f"ptr {found}")
+    w.put(f"store ptr {w.header('home')}, ptr %arena")
 
 
 def _put_back(w: Any) -> None:
