@@ -55,8 +55,8 @@ ON_THE_STACK = str(local(STACK)).removesuffix("']")
 
 
 def sizes_given(names: Sequence[str], values: Sequence[Any]) -> set[str]:
-    """The sizes that only running an instruction could tell: the first one of what it has put on the stack, or
-    of each of several tensors. They are others in the next call."""
+    """The sizes that only running an instruction could tell: the first one of what it has put on the stack,
+    or of each of several tensors. They are others in the next call."""
     top = max([place for place, name in enumerate(names) if name.startswith(STACK)], default=None)
     if top is None:
         return set()

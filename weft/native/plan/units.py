@@ -134,7 +134,7 @@ class Indices:
             upper = stride * shape[axis]
             if not same(factor % stride, 0):
                 break
-            if is_less(reach, upper):
+            if is_less(reach, upper) or same(factor * self.sizes[loop], upper):
                 return axis
             if not same(upper % factor, 0) or not same(self.sizes[loop] % (upper // factor), 0):
                 break
