@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from weft.capture.fronts import uncounted
 from weft.capture.reading import MISS
-from weft.capture.shortcut import ANY, CALLS_BEFORE_NATIVE_ENTRY, OPEN, SLOW, ShortcutRecipe
+from weft.capture.shortcut import ALONE, ANY, CALLS_BEFORE_NATIVE_ENTRY, OPEN, SLOW, ShortcutRecipe
 from weft.capture.sources import Source, fetch
 from weft.core.interrupts import let_through
 from weft.core.once import lock
@@ -68,7 +68,7 @@ class Chain:
         names: Sequence[str],
         step: Any,
         first: FunctionType,
-        kind: str,
+        kind: str = ALONE,
     ) -> None:
         self.make, self.sources, self.names, self.step = make, sources, names, step
         self.kind = kind
@@ -135,6 +135,7 @@ class Chain:
         made = self.make(self.step, function, values)
         if made is None or made[1] == ANY:
             return
+        self.kind = made[1]
         with self.lock:
             links, end = self.links()
             if links:  # else the entry itself is gone

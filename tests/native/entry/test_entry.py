@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.native.entry.test_checks import of_rows
 from weft.native.entry import entry
 from weft.tensor.base import Parameter, Tensor
 from weft.tensor.tape import INFERENCE
@@ -29,7 +30,7 @@ def entrance() -> entry.Entrance:
 
 def made(entrance: entry.Entrance, *checks: Any, registers: int = 8, returned: Any = ()) -> Any:
     """A function of one argument, which is in register 0."""
-    return entrance.make([("argument", 0, 0), *checks], registers, list(returned), MISS, None)
+    return entrance.make(of_rows([("argument", 0, 0), *checks], registers), list(returned), MISS, None)
 
 
 def function(x: Any = 1) -> Any:

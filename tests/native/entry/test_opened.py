@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import weft
-import weft.native.entry.factory as factory
 import weft.nn.functional as F
 from weft.compiler import settings as options
 from weft.native.backend import Compiled
+from weft.native.entry import factory
+from weft.native.entry.opened import opened_call
 
 SIZES = (5, 7, 9, 3, 64, 12, 200, 2, 33, 500, 11)
 
@@ -22,7 +23,7 @@ SIZES = (5, 7, 9, 3, 64, 12, 200, 2, 33, 500, 11)
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The calls for which open entries were made; calls that Python served are counted."""
     found: list[Any] = []
-    before = factory.opened_call
+    before = opened_call
 
     def noted(*args: Any) -> Any:
         made = before(*args)
@@ -32,7 +33,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setenv("WEFT_CACHE", "0")
     monkeypatch.setattr(options, "strict", True)
-    monkeypatch.setattr(factory, "opened_call", noted)
+    monkeypatch.setattr(factory._opened, "opened_call", noted, raising=False)
     weft.compiler.reset()
     return found
 

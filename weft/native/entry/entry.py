@@ -254,7 +254,7 @@ class Lowering:
             if self.sizes is not None and symbol in self.sizes.functions:
                 return self.put("cell", self.sizes.functions[symbol])
             return self.register(whole(Expression("symbol", (Symbol(symbol.name, object),), object)))
-        if value.kind is float or value.op in ("int", "word"):
+        if self.sizes is not None and (value.kind is float or value.op in ("int", "word")):
             return self.floating(value)
         if value.kind not in (int, bool) or value.op not in (*ARITHMETIC, "constant"):
             raise TypeError(f"{value} has no machine code")

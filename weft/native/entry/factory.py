@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from weft.core import checks as ask
 from weft.core.checks import Slot
 from weft.core.expressions import Expression
 from weft.core.interrupts import let_through
+from weft.core.lazy import lazy
 from weft.native.backend import Compiled, is_watched, key_of, plain
 from weft.native.cpu.blas import guard
 from weft.native.cpu.calls import ALIGNED, WRITEABLE, address
@@ -40,13 +41,17 @@ from weft.native.entry.entry import (
     slot_offset,
     supported,
 )
-from weft.native.entry.opened import OpenCall, open_run, opened_call
 from weft.native.lower.opening import values_of
 from weft.native.plan.memory import blocks
 from weft.native.program.cache import keeps_entries, store
 from weft.native.program.program import LONG, Program
 from weft.native.program.stored import kept_program, library_files
 
+if TYPE_CHECKING:
+    from weft.native.entry.opened import OpenCall
+
+_opened: Any = lazy("weft.native.entry.opened")
+"""Not needed where all programs are on disk."""
 Operands = Sequence[tuple[Expression, Expression | None]]
 Registers = Sequence[tuple[int, int | None]]
 SINGLETONS: Final = (bool, type(None))
@@ -91,7 +96,7 @@ class Machine:
         """The same call for other sizes, too: with a program whose numbers follow from them. None where that
         does not go."""
         found, program = direct[:2]
-        call = opened_call(found, program)
+        call = _opened.opened_call(found, program)
         if call is None:
             return None
         inputs = [plain(found.forward.layout.array(value)) for value in found.inputs]
@@ -200,7 +205,7 @@ class Machine:
             ]
             run = _run(found, program, places)
             if opened is not None:
-                run.sizes = open_run(run, found, program, opened, operands)
+                run.sizes = _opened.open_run(run, found, program, opened, operands)
                 for each in run.sizes.symbols.values():
                     lowering.register(each)
         return entrance(self.layout).make(lowering, wanted, self.miss, run)
