@@ -21,9 +21,7 @@ NAMED: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_results_with_names_have_the_sizes_of_the_call(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_with_names_have_the_sizes_of_the_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are tuples of a class of their own; array kernels give them."""
     monkeypatch.setattr(settings, "strict", True)
     weft.compiler.reset()
