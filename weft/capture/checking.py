@@ -77,7 +77,9 @@ class EntryFactory(Protocol):
         returned: list[Expression],
         direct: Any,
         operands: Operands,
-    ) -> Any: ...
+        drops: Sequence[Expression] = (),
+    ) -> Any:
+        """`drops`: tensors whose old gradients go before there are new ones."""
 
 
 @record(slots=True)
@@ -189,6 +191,12 @@ class Checks:
                 found = ask.whole(self.read(source))
             self.numbers[source] = found
         return self.numbers[source]
+
+    def plain_tensor(self, source: Source) -> Expression:
+        """What stands at a source, which is a tensor or a parameter."""
+        if self.known(source) not in PLAIN:
+            raise Unreadable(str(source))
+        return self.read(source)
 
     def operand(self, source: Source) -> Expression:
         """What a graph is given from a source: the number of a size, where sizes are open."""

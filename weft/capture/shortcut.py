@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
 from typing import Any
 
 from weft.capture.binding import parameter_names
@@ -43,6 +44,8 @@ class ShortcutRecipe:
     """Everything behind the graph; None where the graph must be seen to run."""
     read_behind: dict[str, Source]
     graph: Any
+    let_go: list[Source] = field(default_factory=list)
+    """The tensors whose gradients go before the graph runs; others go when new ones are stored."""
 
 
 # -- when ----------------------------------------------------------------------------------------------------
@@ -140,13 +143,14 @@ def _text(
     read = recipe.read if direct is None else recipe.read_behind
     try:
         wanted = [checks.read(source) for source in read.values()]
+        drops = [] if direct is None else [checks.plain_tensor(source) for source in recipe.let_go]
     except Unreadable:
         return None
     if finish is not None:
         wanted += [value for value, _array in operands]
     rest = python(recipe.code, with_types(left, checks)) if left else None
     checks.done.sort(key=lambda check: check.op != "call_is")
-    native = factory.make((FUNCTION, *names), checks.done, rest, wanted, direct, operands)
+    native = factory.make((FUNCTION, *names), checks.done, rest, wanted, direct, operands, drops)
     given = ", ".join([FUNCTION, *map(local_name, names)])
     lines = [f"{FOUND} = {NATIVE}({given})", f"if {FOUND} is {MISS!r}: return {SLOW}({given})"]
     if finish is not None:

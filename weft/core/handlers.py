@@ -180,6 +180,14 @@ class Handler:
         return False
 
 
+def take_back() -> None:
+    """Installs the user's handlers again, where nobody is left to do so."""
+    for number in plain_signals.valid_signals():
+        handler = plain_signals.getsignal(number)
+        if type(handler) is Handler:
+            exchange(number, handler.handler)
+
+
 def handlers_outside() -> Block:
     """Meanwhile, handlers of signals run in the context that there is now, whatever modes are on by then. See
     Note [Handlers while tracing].

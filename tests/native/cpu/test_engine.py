@@ -435,3 +435,12 @@ def test_interrupts_where_llvmlite_takes_its_lock(use: str, monkeypatch: pytest.
     finally:
         signal.signal(signal.SIGUSR1, handler)
     assert point == 1  # nobody takes it where an interrupt may strike
+
+
+def test_unknown_processors_get_no_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How threads wait there, and what Linux calls `futex`, is not known."""
+    monkeypatch.setattr(engine, "triple", lambda: "riscv64-unknown-linux-gnu")
+    assert "riscv64" in engine.unusable.__wrapped__()
+    for known in ("x86_64-pc-linux-gnu", "aarch64-unknown-linux-gnu"):
+        monkeypatch.setattr(engine, "triple", lambda known=known: known)
+        assert engine.unusable.__wrapped__() == ""

@@ -14,6 +14,7 @@ import pytest
 
 import weft
 from tests.native.entry.test_checks import of_rows
+from tests.native.targets import TRIPLES, assembled
 from weft.native.entry import entry
 from weft.tensor.base import Parameter, Tensor
 from weft.tensor.tape import INFERENCE
@@ -26,6 +27,12 @@ MISS = object()
 def entrance() -> entry.Entrance:
     assert entry.supported()
     return entry.entrance(entry.Layout(Tensor, Parameter, View, INFERENCE))
+
+
+@pytest.mark.parametrize("triple", TRIPLES)
+def test_the_entry_assembles_for_every_processor(triple: str) -> None:
+    slots = {name: 8 * place for place, name in enumerate((*entry.SLOTS, "base", entry.WEAK), 2)}
+    assembled(entry.entry_text(slots), triple)
 
 
 def made(entrance: entry.Entrance, *checks: Any, registers: int = 8, returned: Any = ()) -> Any:

@@ -30,6 +30,7 @@ from weft.core.lazy import lazy, load
 from weft.core.logs import is_heard, log
 from weft.core.once import lock
 from weft.native.cpu.objects import Uncompiled, check, functions
+from weft.native.cpu.processor import KINDS, kind_of, processor
 from weft.native.cpu.tiers import calling_llvm
 from weft.native.program.cache import key_of, store
 
@@ -111,10 +112,17 @@ def host() -> tuple[str, str, int]:
 
 @cache
 @calling_llvm
+def triple() -> str:
+    """The kind of machine that this process runs on, as LLVM names it."""
+    return str(llvm.get_process_triple())
+
+
+@cache
+@calling_llvm
 def identity() -> tuple[str, ...]:
     """What machine code depends on besides its text."""
     versions = (load("llvmlite").__version__, ".".join(map(str, llvm.llvm_version_info)))
-    return (*versions, llvm.get_process_triple(), *host()[:2])
+    return (*versions, triple(), *host()[:2])
 
 
 def target(level: int) -> Any:
@@ -145,6 +153,8 @@ def unusable() -> str:
         if isinstance(error, MemoryError):  # which there may be more of later
             raise
         return f"LLVM cannot be loaded: {error}"
+    if kind_of(triple()) not in KINDS:
+        return f"what threads do on a processor of the kind {kind_of(triple())} is not known"
     return f"this process may not make code: {executing()}" if executing() else ""
 
 
@@ -172,7 +182,7 @@ def compiled(text: str, level: int) -> bytes:
     """The object of a text, which asks for nothing from outside."""
     log("llvm", lambda: text)
     _take_down()
-    if "half" in text and "+f16c" not in host()[1]:
+    if "half" in text and processor(triple()).halves not in host()[1]:
         text += HALVES
     context = llvm.create_context()  # what that knows goes with it
     _contexts[id(context)] = context

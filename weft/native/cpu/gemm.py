@@ -67,10 +67,10 @@ def lines(type_: str, batched: bool, vector_bytes: int) -> list[str]:
     code = Code(type_, vector_bytes)
     numbers = code.numbers(0, 18)
     left, right, result = (code.past(code.buffer(place), numbers[place + 1]) for place in (5, 8, 11))
-    turned = code.out.put(f"icmp ne i64 {numbers[3]}, 0")
-    down = code.out.put(f"select i1 {turned}, i64 1, i64 {numbers[7]}")
-    across = code.out.put(f"select i1 {turned}, i64 {numbers[7]}, i64 1")
-    onto = code.out.put(f"icmp ne i64 {numbers[17]}, 0")
+    turned = code.out.let(f"icmp ne i64 {numbers[3]}, 0")
+    down = code.out.let(f"select i1 {turned}, i64 1, i64 {numbers[7]}")
+    across = code.out.let(f"select i1 {turned}, i64 {numbers[7]}, i64 1")
+    onto = code.out.let(f"icmp ne i64 {numbers[17]}, 0")
     tile = _Product(code, numbers, down, across, onto, WIDE if vector_bytes == 64 else NARROW)
     if batched:
         with code.loop("%lo", "%hi") as entry:
@@ -137,7 +137,7 @@ class _Product:
                 target = code.past(c, code.add(code.mul(self.result_step, row), part * code.lanes))
                 old = code.masked_load(target, masks[part])
                 total = code.plus(old, sums[2 * row + part])
-                value = code.out.put(
+                value = code.out.let(
                     f"select i1 {self.onto}, {code.vector} {total}, {code.vector} {sums[2 * row + part]}"
                 )
                 code.masked_store(value, target, masks[part])

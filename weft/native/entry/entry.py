@@ -36,7 +36,7 @@ from weft.native.entry.run import CONSTANT as CONSTANT
 from weft.native.entry.run import NEW as NEW
 from weft.native.entry.run import NUMBER as NUMBER
 from weft.native.entry.run import THERE as THERE
-from weft.native.entry.run import write_run
+from weft.native.entry.run import let_go, write_run
 from weft.native.entry.text import (
     API,
     GENERAL,
@@ -104,6 +104,8 @@ class Run:
     """Gives seeds; takes them back; their place."""
     seeds_item: int = 0
     """Which of the results is to be the seeds, counted from 1; 0 if none is."""
+    drops: list[int] = field(default_factory=list)
+    """Registers of tensors whose old gradients go before there are new ones."""
     sizes: Sizes | None = None
     """Where numbers of it are open: see Note [Numbers that change] in `weft.native.entry.text`."""
 
@@ -440,6 +442,7 @@ def comes_through(error: BaseException) -> bool:
 
 
 SLOTS: Final = ("array", "tracked", "node", "index", "cell", "origin", "_grad", "hooks")
+WEAK: Final = "__weakref__"
 
 
 class _Method(ctypes.Structure):
@@ -460,7 +463,8 @@ class Entrance:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         slots = {name: slot_offset(layout.tensor, name) for name in SLOTS}
-        self.loaded = Loaded(entry_text(slots | {"base": slot_offset(layout.view, "base")}))
+        slots |= {"base": slot_offset(layout.view, "base"), WEAK: layout.tensor.__weakrefoffset__}
+        self.loaded = Loaded(entry_text(slots))
         self.method = _Method(b"enter", self.loaded.address("enter"), FASTCALL, None)
         self.api = np.array([_address(name, layout) for name in API], np.int64)
         self.new = ctypes.pythonapi["PyCFunction_NewEx"]
@@ -550,6 +554,7 @@ def _run_values(run: Run, holding: Holding) -> dict[str, Any]:
         "draw": 0 if run.draw is None else holding.address(run.draw[0]),
         "give_back": 0 if run.draw is None else holding.address(run.draw[1]),
         "seeds": 0 if run.draw is None else run.draw[2], "seeds_item": run.seeds_item, "calls": run.calls,
+        "drops": len(run.drops), "drops_at": holding.numbers(run.drops),
     }  # fmt: skip
 
 
@@ -577,6 +582,7 @@ def entry_text(slots: dict[str, int]) -> str:
     w.begin("missed")
     w.leave()
     w.resume()
+    let_go(w)
     miss = w.header("miss")
     w.call("void", "Py_IncRef", f"ptr {miss}")
     w.put(f"ret ptr {miss}")
@@ -665,6 +671,7 @@ def _write_raised(w: EntryText) -> None:
     w.call("void", "Py_DecRef", f"ptr {answer}")
     w.choose(w.same("ptr", answer, w.api("True")), passed, answered)
     w.begin(passed)
+    let_go(w)
     w.call("void", "PyErr_Restore", *[f"ptr {w.load(part)}" for part in parts])
     w.put("ret ptr null")
     w.begin(answered)
@@ -672,6 +679,7 @@ def _write_raised(w: EntryText) -> None:
         w.call("void", "Py_DecRef", f"ptr {w.load(part)}")
     w.choose(w.same("ptr", answer, "null"), dropped, "missed")
     w.begin(dropped)  # the other one was interrupted itself
+    let_go(w)
     w.put("ret ptr null")
 
 

@@ -184,7 +184,7 @@ class Machine:
 
     def make(
         self, arguments: Sequence[str], checks: list[Expression], rest: Any, returned: list[Expression],
-        direct: Any, operands: Operands,
+        direct: Any, operands: Operands, drops: Sequence[Expression] = (),
     ) -> Any:  # fmt: skip
         """The function of these arguments. What is left to Python is checked by `rest`, before anything is
         read."""
@@ -204,6 +204,7 @@ class Machine:
                 for value, array in operands
             ]
             run = _run(found, program, places)
+            run.drops = [lowering.register(each) for each in drops]
             if opened is not None:
                 run.sizes = _opened.open_run(run, found, program, opened, operands)
                 for each in run.sizes.symbols.values():

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.native.entry.text import DATA, ITEMS, LENGTH
+from weft.native.entry.text import BASE, DATA, ITEMS, LENGTH, REFERRED
 
 NEW, THERE, CONSTANT, AGAIN, NUMBER = range(5)
 FLOAT_AT = 16
@@ -34,6 +34,7 @@ def write_run(w: Any) -> None:
     """From `run` to the end; `give` is where entries without a program come in."""
     _addresses(w)
     _apart(w)
+    _drop(w)
     w.go("give")
     w.begin("give")
     _results(w)
@@ -49,6 +50,7 @@ def write_run(w: Any) -> None:
     _finish(w)
     w.begin("finish")
     w.leave()
+    let_go(w)
     w.resume()
     w.put(f"ret ptr {w.load('%results')}")
     w.begin("short")  # of memory, of an end, or of seeds
@@ -116,6 +118,54 @@ def _span(w: Any, row: str) -> tuple[str, str]:
     """The first byte that an input reaches, and the one behind the last."""
     data = w.load("%buffers", w.scaled(w.field(row, 0), 8), "i64")
     return w.let(f"add i64 {data}, {w.field(row, 3)}"), w.let(f"add i64 {data}, {w.field(row, 4)}")
+
+
+# -- old gradients -------------------------------------------------------------------------------------------
+def _drop(w: Any) -> None:
+    """Takes old gradients from their tensors, before there are new ones. Their memory is freed where nobody
+    else can see it; they themselves go when all is done, since that may run code of users.
+    """
+    some, on = w.label(), w.label()
+    count = w.header("drops", "i64")
+    w.choose(w.same("i64", count, "0"), on, some)
+    w.begin(some)
+    w.put("store i1 1, ptr %is.dropped")
+    table = w.header("drops_at")
+    number, head, done = w.loop(count)
+    tensor = w.load(w.register(w.load(table, w.scaled(number, 8), "i64")))
+    old = w.load(tensor, w.tensor["_grad"])
+    _share(w, w.api("None"), w.at(tensor, w.tensor["_grad"]))
+    w.put(f"store ptr {old}, ptr {w.at('%dropped', w.scaled(number, 8))}")
+    kept, alone = w.label(), w.label()
+    w.need(w.same("ptr", w.load(old, 8), w.api("Tensor")), kept)
+    w.need(w.same("i64", w.load(old, 0, "i64"), "1"), kept)
+    w.need(w.same("ptr", w.load(old, w.tensor["__weakref__"]), "null"), kept)
+    array = w.load(old, w.tensor["array"])
+    w.need(w.same("ptr", w.load(array, 8), w.api("ndarray")), kept)
+    w.need(w.same("i64", w.load(array, 0, "i64"), "1"), kept)
+    w.need(w.same("ptr", w.load(array, BASE), "null"), kept)
+    w.choose(w.same("ptr", w.load(array, REFERRED), "null"), alone, kept)
+    w.begin(alone)
+    _share(w, w.api("None"), w.at(old, w.tensor["array"]))
+    w.call("void", "Py_DecRef", f"ptr {array}")
+    w.go(kept)
+    w.begin(kept)
+    w.turn(number, head, done)
+    w.go(on)
+    w.begin(on)
+
+
+def let_go(w: Any) -> None:
+    """Drops old gradients for good, if they were taken."""
+    some, on = w.label(), w.label()
+    w.choose(w.load("%is.dropped", 0, "i1"), some, on)
+    w.begin(some)
+    w.put("store i1 0, ptr %is.dropped")
+    number, head, done = w.loop(w.header("drops", "i64"))
+    w.call("void", "Py_DecRef", f"ptr {w.load('%dropped', w.scaled(number, 8))}")
+    w.turn(number, head, done)
+    w.go(on)
+    w.begin(on)
 
 
 # -- results -------------------------------------------------------------------------------------------------

@@ -33,15 +33,16 @@ from weft.native.ir.scalar import FLOATS, TYPES
 from weft.native.ir.sizes import Amount, Size, Sizes, Truth, at_least, hint, is_open, now, where, word_of
 from weft.native.lower.lowering import NUMBER, Call, Lowering, Operand
 from weft.native.lower.numbers import any_of
-from weft.native.plan.accumulate_products import summed
-from weft.native.plan.batch_products import stack
+from weft.native.plan.accumulate_products import AccumulateProducts
+from weft.native.plan.batch_products import BatchProducts
 from weft.native.plan.build import Built
-from weft.native.plan.copy_operands import transpose
+from weft.native.plan.copy_operands import CopyOperands
 from weft.native.plan.fuse import Plan, fused
-from weft.native.plan.fuse_epilogue import absorb
+from weft.native.plan.fuse_epilogue import FuseEpilogues
 from weft.native.plan.memory import Lifetime, in_runs, placed, placed_in_slots
 from weft.native.plan.order import NATIVE, bunches, is_python, ordered, reads_of, wished, writes_of
-from weft.native.plan.transpose_products import turned
+from weft.native.plan.rewrite import Definitions, Rule
+from weft.native.plan.transpose_products import TransposeProducts
 from weft.native.plan.work import CHUNK, chunks_of, column_tiles, product_chunks, product_work, work_of
 from weft.native.program.drawing import Draws
 from weft.native.program.program import Program, Step
@@ -50,6 +51,11 @@ WRITTEN = "written"
 """Where a graph says which of its inputs the program may write: numbers of inputs and of outputs."""
 TOGETHER = 4
 """How many failures a kernel looks at."""
+RULES: tuple[type[Rule], ...] = (TransposeProducts, AccumulateProducts, FuseEpilogues)
+"""What is done to the definitions of a program, in this order."""
+PACKED: tuple[type[Rule], ...] = (BatchProducts, packing.PackOperands)
+COPIED: tuple[type[Rule], ...] = (CopyOperands,)
+"""What comes when it is known which lie in inputs: the first where products may be packed, last always."""
 
 
 def numpy_type(name: str) -> Any:
@@ -417,18 +423,13 @@ def executable(graph_module: Any, arrays: Sequence[Any]) -> Executable:
 def planned(lowering: Lowering, graph_module: Any) -> tuple[list[Any], Plan, dict[int, Given]]:
     """What a program gives, its steps, and the inputs in whose memory values lie."""
     program = lowering.run(lambda path: _attribute(graph_module, path))
-    turned(program.outputs, [*program.checks, *program.failures])
-    program.outputs = summed(program.outputs, [*program.checks, *program.failures])
-    program.outputs = absorb(program.outputs, [*program.checks, *program.failures])
+    definitions = Definitions(program.outputs, [*program.checks, *program.failures])
+    definitions.apply_all(RULES)
     given = [lowering.values[node] for node in program.inputs]
     pairs = graph_module.graph.meta.get(WRITTEN, ())
-    outputs, written = wished(program.outputs, given, pairs)
+    outputs, written = wished(definitions.outputs, given, pairs)
     wanted = [value for value in outputs if isinstance(value, Definition)]
-    if lowering.packs:
-        stack(wanted)
-        if host()[2] == packing.VECTOR_BYTES:
-            packing.pack(wanted)
-    transpose(wanted)
+    Definitions(wanted).apply_all((*PACKED, *COPIED) if lowering.packs else COPIED)
     plan = fused([*wanted, *program.checks, *checks_of(program.failures)])
     found = ordered(plan.steps, list(written.values()))
     plan.steps = found.steps
