@@ -4,12 +4,13 @@
                                [--json FILE]
 
 Needs torch and jax (the `bench` extra); a peer that is not installed is left out. A row is a forward and a
-backward pass (h: an optimizer's step). Every peer runs it in processes of its own with two threads, the peers
-taking turns: `cold` is the first call in a fresh process whose caches are empty, `warm` the same with the
-caches of that run, imports of the library itself not counted; the step's time is the median over batches of
-calls, of the rounds' medians the middle one. `peak` is the most that the process held during steps, `memory`
-the same less what it held when the library was imported: a compiler that was loaded later is part of it. All
-peers get equal numbers, and their results are compared.
+backward pass (h: an optimizer's step); from k on, its calls vary: see `varying.py`. Every peer runs it in
+processes of its own with two threads, the peers taking turns: `cold` is the first call in a fresh process
+whose caches are empty, `warm` the same with the caches of that run, imports of the library itself not
+counted; the step's time is the median over batches of calls, of the rounds' medians the middle one. `peak` is
+the most that the process held during steps, `memory` the same less what it held when the library was
+imported: a compiler that was loaded later is part of it. All peers get equal numbers, and their results are
+compared.
 """
 
 from __future__ import annotations
@@ -432,8 +433,15 @@ def numbers(results: Any) -> list[float]:
     return found
 
 
+def varying() -> Any:
+    """The rows whose calls vary: a module of their own, which stands beside this one."""
+    return importlib.import_module("varying")
+
+
 def measure(peer: str, letter: str, seconds: float) -> dict[str, Any]:
     """All that one process finds out."""
+    if letter not in ROWS:
+        return dict(varying().measure(peer, letter, lambda result: finished(peer, result)))
     lib = importlib.import_module(PEERS[peer])
     if PEERS[peer] == "torch":
         lib.set_num_threads(2)
@@ -506,6 +514,16 @@ def row_of(letter: str, peers: list[str], rounds: int, seconds: float) -> dict[s
         }
         made[peer]["numbers"] = answers[0]["numbers"]
     return made
+
+
+def varying_row(letter: str, peers: list[str], rounds: int) -> dict[str, dict[str, Any]]:
+    """The same of a row whose calls vary: processes with empty caches."""
+    found: dict[str, list[dict[str, Any]]] = {peer: [] for peer in peers}
+    for _ in range(rounds):
+        for peer in peers:
+            with tempfile.TemporaryDirectory() as folder:
+                found[peer].append(asked(peer, letter, 0, folder))
+    return {peer: varying().best(varying().ROWS[letter], answers) for peer, answers in found.items()}
 
 
 def differing(results: dict[str, dict[str, Any]]) -> list[str]:
@@ -582,8 +600,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", default="".join(ROWS), help="letters of rows (default: all)")
-    parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
+    rows = "".join([*ROWS, *varying().ROWS])
+    parser.add_argument("--rows", default=rows, help="letters of rows (default: all)")
+    libraries = PEERS | varying().PEERS
+    parser.add_argument("--peers", nargs="*", default=list(libraries), choices=list(libraries))
     parser.add_argument("--rounds", type=int, default=3, help="how often the peers take turns (default 3)")
     parser.add_argument("--seconds", type=float, default=0.5, help="how long a process times steps")
     parser.add_argument("--json", help="write the results to this file")
@@ -595,16 +615,22 @@ def main() -> None:
         return
     peers = []
     for peer in options.peers:
-        if PEERS[peer] == "weft" or importlib.util.find_spec(PEERS[peer]) is not None:
+        if libraries[peer] == "weft" or importlib.util.find_spec(libraries[peer]) is not None:
             peers.append(peer)
         else:
-            print(f"{peer} is left out: {PEERS[peer]} is not installed")
+            print(f"{peer} is left out: {libraries[peer]} is not installed")
     compileall.compile_dir(ROOT / "weft", quiet=2)  # as installing does: peers are installed, too
     floor = limits()
     print(f"{platform.platform()}, {1e-9 / floor['bytes']:.1f} GB/s, {1e-9 / floor['flops']:.0f} GFLOP/s")
     results = {}
     for letter in options.rows:
-        results[letter] = row_of(letter, peers, options.rounds, options.seconds)
+        if letter not in ROWS:
+            results[letter] = varying_row(letter, peers, options.rounds)
+            varying().report(letter, results[letter])
+            continue
+        results[letter] = row_of(
+            letter, [each for each in peers if each in PEERS], options.rounds, options.seconds
+        )
         report(letter, results[letter], floor)
     if options.json:
         Path(options.json).write_text(json.dumps({"limits": floor, "rows": results}, indent=1))

@@ -401,3 +401,41 @@ def test_any_sizes(name: str, sizes: list[tuple[int, int]]) -> None:
     function, make = ANY[name]
     given = sizes if name in PAIRED else [(max(first, 2),) for first, _ in sizes]
     over_sizes(function, make, given, plans=2 * len(sizes))
+
+
+def test_sizes_that_follow_from_others_are_inputs_of_pieces() -> None:
+    """Behind a leaf that others see, the graph goes on as a piece, which is given a number of elements."""
+
+    def function(x: weft.Tensor, w: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor]:
+        before = (x * 2).sum() / x.numel()
+        place = x.detach().requires_grad_()
+        (slope,) = weft.autograd.grad((place * w).exp().sum(), place, create_graph=True)
+        return slope / x.numel() + before, place
+
+    compiled = weft.compile(function, backend="aot_eager")
+    w = floats(1)
+    before = dict(runtime.counters)
+    for size in BATCHES:
+        x = floats(size, 3)
+        for one, other in zip(compiled(x, w), function(x, w), strict=True):
+            assert_same(one, other)
+    assert runtime.counters["plans"] - before["plans"] <= 4  # two pieces, for the first size and for others
+    assert runtime.counters["narrowed"] == before["narrowed"]
+
+
+def test_numbers_that_only_running_tells_leave_sizes_of_pieces_open() -> None:
+    """As in optimizers, which ask tensors for their step. Pieces are compiled when capture is over."""
+
+    def function(x: weft.Tensor, w: weft.Tensor, count: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor]:
+        place = x.detach().requires_grad_()
+        return (place * w).sum() / (1 - 0.5 ** count.item()) + x.shape[0], place
+
+    compiled = weft.compile(function, backend="aot_eager")
+    w = floats(1)
+    before = dict(runtime.counters)
+    for number, size in enumerate(BATCHES):
+        x, count = floats(size), weft.tensor(float(number + 1))
+        for one, other in zip(compiled(x, w, count), function(x, w, count), strict=True):
+            assert_same(one, other)
+    assert runtime.counters["plans"] - before["plans"] <= 4
+    assert runtime.counters["narrowed"] == before["narrowed"]

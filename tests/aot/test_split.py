@@ -359,3 +359,110 @@ def test_pieces_of_pieces_know_what_is_written_behind_them_all(backend):
         (y.sum() + z.sum()).backward()
         found.append(w.grad)
     weft.testing.assert_close(found[1], found[0])
+
+
+LEAVES = {
+    "detached": lambda x: x.detach().requires_grad_(),
+    "cloned": lambda x: x.detach().clone().requires_grad_(True),
+}
+
+
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_a_leaf_that_nobody_sees_is_no_piece_of_its_own(leaf):
+    """Forces, as force fields take them: with gradients of gradients, all inside."""
+    made = LEAVES[leaf]
+
+    def step(x, w):
+        place = made(x)
+        (slope,) = weft.autograd.grad(((place * w) ** 3).sum(), place, create_graph=True)
+        loss = (slope * slope).sum()
+        loss.backward()
+        return loss.detach(), place.grad
+
+    def run(function):
+        w = floats(4)
+        with weft.no_grad():
+            w.copy_(weft.arange(4.0) - 1.5)
+        return [*function(weft.arange(4.0, dtype=weft.float64), w), w.grad]
+
+    before = dict(runtime.counters)
+    ours, theirs = run(weft.compile(step, backend="aot_eager", fullgraph=True)), run(step)
+    assert all(weft.equal(one, other) for one, other in zip(ours, theirs, strict=True))
+    assert runtime.counters["natives"] == before["natives"]
+    assert runtime.counters["plans"] == before["plans"] + 1
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        lambda place, w: (place, (place * w).sum()),
+        lambda place, w: ((place * w).sum(),),
+        lambda place, w: (weft.autograd.grad((place * w).exp().sum(), place, create_graph=True)[0],),
+        lambda place, w: (place[1:], place.detach()),
+    ],
+)
+def test_a_leaf_that_somebody_can_reach_is_a_leaf(seen):
+    def function(x, w):
+        return seen(x.detach().requires_grad_(), w)
+
+    x, w = floats(4), floats(4)
+    ours, theirs = weft.compile(function, backend="aot_eager")(x, w), function(x, w)
+    for one, other in zip(ours, theirs, strict=True):
+        assert weft.equal(one, other)
+        assert (one.requires_grad, one.is_leaf) == (other.requires_grad, other.is_leaf)
+        if one.requires_grad:
+            found = [weft.autograd.grad(each.sum(), w, allow_unused=True)[0] for each in (one, other)]
+            assert (found[0] is None) == (found[1] is None)
+            assert found[0] is None or weft.equal(found[0], found[1])
+
+
+READS = {
+    "index": lambda x, i: x[i],
+    "two indices": lambda x, i: x[i, i],
+    "index_select": lambda x, i: x.index_select(1, i),
+    "gather": lambda x, i: x.gather(0, i.unsqueeze(1)),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_gradients_of_indexing_that_nobody_reads_are_no_pieces_of_their_own(read):
+    """They ask nothing of the indices that the forward has not asked; which raises eager's error."""
+
+    def step(x, i, w):
+        place = x.detach().requires_grad_()
+        (slope,) = weft.autograd.grad((READS[read](place, i) * w).exp().sum(), w, create_graph=True)
+        loss = (slope * slope).sum()
+        loss.backward()
+        return loss.detach()
+
+    compiled = weft.compile(step, backend="aot_eager")
+    x, w = floats(3, 3, grad=False), floats(1)
+    before = runtime.counters["natives"]
+    i = weft.tensor([0, 2, 2])
+    assert weft.equal(compiled(x, i, w), step(x, i, w.detach().requires_grad_()))
+    assert runtime.counters["natives"] == before
+    for bad in (weft.tensor([0, 3, 1]), weft.tensor([0, -4, 1])):
+        errors = []
+        for function in (step, compiled):
+            with pytest.raises((IndexError, RuntimeError)) as found:
+                function(x, bad, w)
+            errors.append((found.type, str(found.value)))
+        assert errors[0] == errors[1]
+
+
+@pytest.mark.parametrize("read", READS)
+def test_indexing_that_nobody_reads_raises(read):
+    """Of another tensor, which is smaller; and by other indices."""
+
+    def function(x, y, i, j):
+        READS[read](y, i)
+        READS[read](x, j)
+        return READS[read](x, i) * 2
+
+    compiled = weft.compile(function, backend="aot_eager")
+    x, good, bad = floats(3, 3, grad=False), weft.tensor([0, 1]), weft.tensor([0, 2])
+    assert weft.equal(compiled(x, x[:2, :2], good, good), READS[read](x, good) * 2)
+    for arguments in ((x, x[:2, :2], bad, good), (x[:2, :2], x, good, bad)):
+        for each in (function, compiled):
+            with pytest.raises((IndexError, RuntimeError)):
+                each(*arguments)

@@ -96,3 +96,40 @@ def test_others_compile_while_siblings_are_looked_for() -> None:
     for _ in runtime.contexts:
         kept.append(weft.compile(Scaled(2.0)))
     assert len(kept) > 3
+
+
+TOLD_BY_RUNNING = {
+    "a mask": lambda x: (x[x > 0] * 2).sum(),
+    "nonzero": lambda x: (x > 0).nonzero().float().sum(0),
+    "nonzero, then indexing": lambda x: x[(x > 0).nonzero().squeeze(1)].exp(),
+    "masked_select": lambda x: x.masked_select(x > 0).exp(),
+    "unique": lambda x: weft.unique((x * 3).long()) * 2,
+    "unique_consecutive": lambda x: weft.unique_consecutive((x * 3).long()) * 2,
+    "several": lambda x: weft.where(x > 0)[0] * 2,
+    "in an expression": lambda x: x.sum() + (x[x > 0] * 2),
+    "bincount": lambda x: weft.bincount(x.abs().long()) * 2,
+}
+
+
+@pytest.mark.parametrize("name", TOLD_BY_RUNNING)
+def test_sizes_that_only_running_tells_are_inputs_at_once(name: str) -> None:
+    """Behind the instruction that has told them, one capture serves all."""
+    function = TOLD_BY_RUNNING[name]
+    weft.compiler.reset()
+    weft.compiler.counters.clear()
+    compiled = weft.compile(function, backend="aot_eager")
+    for seed in range(6):
+        x = weft.randn(40, generator=weft.Generator().manual_seed(seed))
+        assert weft.equal(compiled(x), function(x))
+    counters = weft.compiler.counters
+    assert counters["frames"]["total"] == 2, dict(counters["recompiles"])
+    assert sum(counters["graph_break"].values()) == 1
+
+
+def test_sizes_stay_as_they_are_where_all_are_to_be_static() -> None:
+    weft.compiler.reset()
+    weft.compiler.counters.clear()
+    compiled = weft.compile(lambda x: x[x > 0] * 2, backend="aot_eager", dynamic=False)
+    for count in (2, 3, 4):
+        assert compiled(weft.ones(count)).tolist() == [2.0] * count
+    assert weft.compiler.counters["frames"]["total"] == 6

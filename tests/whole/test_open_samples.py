@@ -94,11 +94,11 @@ def difference(ours: Outcome, theirs: Outcome) -> str | None:
     return None
 
 
-def run(case: Case, arrays: list[np.ndarray], differentiable: bool, failed: list[str]) -> None:
+def run(case: Case, arrays: list[np.ndarray], differentiable: bool, failed: list[str], backend: str) -> None:
     """One sample, compiled once, at all sizes."""
     weft.compiler.reset()
     function = function_of([case])
-    compiled = weft.compile(function, backend="aot_eager", dynamic=True)
+    compiled = weft.compile(function, backend=backend, dynamic=True)
     sizes = sorted({size for array in arrays for size in array.shape if size > 1})
     narrowed = runtime.counters["narrowed"]
     for way in WAYS:
@@ -116,8 +116,9 @@ def run(case: Case, arrays: list[np.ndarray], differentiable: bool, failed: list
 
 
 @pytest.mark.wide
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
 @pytest.mark.parametrize("part", range(PARTS))
-def test_samples_with_open_sizes(part: int, is_sampled: Callable[[Op], bool]) -> None:
+def test_samples_with_open_sizes(part: int, backend: str, is_sampled: Callable[[Op], bool]) -> None:
     failed: list[str] = []
     for op in OPS[part::PARTS]:
         left_out = (
@@ -134,5 +135,5 @@ def test_samples_with_open_sizes(part: int, is_sampled: Callable[[Op], bool]) ->
             kinds = {array.dtype.kind for array in arrays}
             tried = outcome(function_of([case]), arrays, True)
             with_gradients = bool(kinds & {"f", "c"}) and tried[0] == "values"
-            run(case, arrays, with_gradients, failed)
+            run(case, arrays, with_gradients, failed, backend)
     assert not failed, "\n".join(failed)

@@ -121,7 +121,7 @@ class FunctionalRecorder(OpRecorder):
 
     def __init__(self, graph: Graph, on_input: Callable[[Any], Node]) -> None:
         super().__init__(graph, on_input)
-        self.host = _Unheard()
+        self.host = _Unheard(self)
         self.plain_histories = True
         self._in_rules = False  # which ask for `contiguous` where they need it, of gradients that lie anyhow
         self._drew = False  # whether the call that was run last draws random numbers
@@ -532,6 +532,20 @@ class FunctionalRecorder(OpRecorder):
 
 class _Unheard(Host):
     """Nothing of the user's runs while graphs are made: gradients of custom ops are those of their nodes."""
+
+    def __init__(self, recorder: FunctionalRecorder) -> None:
+        self.recorder = recorder
+
+    def change(
+        self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """A leaf that is made inside is the graph's own; of an input, others see that it has become one."""
+        if name != "requires_grad_" or not self.recorder.knows_tensor(args[0]):
+            return NotImplemented
+        place = self.recorder.place(args[0])
+        if place.root.input is not None and place.parent is None:
+            return NotImplemented
+        return func(*args, **kwargs)
 
     def user_function(self, op: Op, attribute: str, function: Callable[..., Any]) -> Any:
         return (lambda **_named: None) if attribute == "_setup_context" else function

@@ -181,6 +181,7 @@ class _Tracing:
         self.facts = Facts()
         self.makers: dict[int, Node] = {}  # the captured nodes that gave tensors first, by id
         self.owners: dict[Any, Node] = {}  # the captured nodes that nodes of the tape come from
+        self.inner: dict[Any, Node] = {}  # leaves that captured nodes made, and these
 
     def input(self, index: int, value: Any, fixed: bool) -> Any:
         """The placeholder of an input, and what stands for it."""
@@ -255,7 +256,7 @@ class _Tracing:
         place = self.recorder.place(value)
         root = place.root
         if value.requires_grad and value.node is None and (root.input is None or place.parent is not None):
-            raise Break("unsupported", "a leaf that requires grad and is made inside")
+            self.refuse_leaf(value)
         if root.source is not None:
             raise Break("unsupported", "an output that may or may not be a view")
         if root.unversioned:
@@ -274,6 +275,11 @@ class _Tracing:
         old = place.born < root.writes
         return ViewOf(base, place.steps, version(value) if own else None, stale, old, place.identities)
 
+    def refuse_leaf(self, leaf: Any) -> None:
+        """A leaf that somebody else could give a gradient has to be made by its own node."""
+        self.current = self.inner.get(leaf, self.current)
+        raise Break("unsupported", "a leaf that requires grad and is made inside")
+
     def where(self) -> Any:
         """The user's line behind what is being recorded; gradients stand where what they belong to stands."""
         node = self.owners.get(self.recorder.running()) or self.current
@@ -281,6 +287,8 @@ class _Tracing:
 
     def note_made(self, tensors: list[Any], node: Node) -> None:
         """A captured node gave these tensors, and put new nodes on the tape."""
+        if node.target == "requires_grad_":
+            self.inner.update({each: node for each in tensors if each.tracked and each.node is None})
         stack = []
         for tensor in tensors:
             self.makers.setdefault(id(tensor), node)
@@ -521,6 +529,8 @@ def _stages(tracing: _Tracing, absent: frozenset[int]) -> list[Stage]:
     edges = {number: (tensor.node, tensor.index) for number, tensor in tensors.items()}
     behind = {number: ancestors(tensor.node) for number, tensor in tensors.items()}
     nodes = {node for found in behind.values() for node, _ in found} | {node for node, _ in edges.values()}
+    for leaf in [node for node in nodes if node in tracing.inner]:
+        tracing.refuse_leaf(leaf)
     custom = next((node for node in nodes if hasattr(type(node), "_forward_cls")), None)
     if custom is not None:
         tracing.current = tracing.owners.get(custom)

@@ -54,14 +54,15 @@ class OpenSizes:
         self.owner, self.numbers, self.axes, self.sources = owner, numbers, axes, sources
 
     def values(self, key: Any) -> Values | None:
-        """The values of the symbols in a call; None where sizes do not follow from them, or 0 or 1 is one."""
+        """The values of the symbols in a call; None where sizes and other numbers do not follow from them, or
+        a size is 0 or 1."""
         facts = key[1]
-        found = {}
-        for symbol, number in self.sources.items():
-            fact = facts[number]
-            if type(fact) is not tuple or fact[0] is not int:
+        if any(type(facts[number]) is not tuple or facts[number][0] is not int for number in self.numbers):
+            return None
+        found = {symbol: facts[number][1] for symbol, number in self.sources.items()}
+        for number, value in self.numbers.items():
+            if facts[number][1] != value.expression.evaluate(found):
                 return None
-            found[symbol] = fact[1]
         for number, axes in self.axes.items():
             shape = facts[number][0]
             if type(shape) is not tuple or 0 in shape:
@@ -97,7 +98,7 @@ class OpenSizes:
 
 
 def open_sizes(graph: Graph) -> OpenSizes | None:
-    """What is open: sizes that follow from whole numbers among the inputs, which are symbols."""
+    """What is open: sizes, and whole numbers among the inputs, that follow from those which are symbols."""
     metas: list[Any] = [node.meta.get("val") for node in graph.placeholders]
     wholes: dict[int, Any] = {n: value for n, value in enumerate(metas) if isinstance(value, Sym)}
     owner: Scalars | None = next((value.owner for value in wholes.values()), None)
@@ -106,8 +107,11 @@ def open_sizes(graph: Graph) -> OpenSizes | None:
     for number, value in wholes.items():
         expression = value.expression
         if expression.op == "symbol" and expression.kind is int and is_open(owner, value):
-            numbers[number] = value
             sources.setdefault(expression.args[0], number)
+    for number, value in wholes.items():
+        whole, known = value.expression.kind is int, value.expression.symbols <= sources.keys()
+        if whole and known and is_open(owner, value):
+            numbers[number] = value
     axes: dict[int, dict[int, Any]] = {}
     for number, value in enumerate(metas):
         sizes = value.array.shape if is_tensor(value) else ()

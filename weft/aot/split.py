@@ -21,18 +21,20 @@ captured.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from weft.core.expressions import Expression
+from weft.core.interrupts import let_through
 from weft.core.records import record
 from weft.core.symbolic import Symbolic
-from weft.graph.effects import NATIVE, can_fail, effect, overlaps
+from weft.graph.effects import NATIVE, arguments_of, can_fail, effect, op_of, overlaps
 from weft.graph.graph import Graph
-from weft.graph.node import Node
+from weft.graph.node import Node, map_arg
+from weft.ops.record import Kind, ops
 from weft.trace.fake import is_tensor
 from weft.trace.module import GraphModule
 
@@ -78,7 +80,11 @@ def natives_of(graph: Graph) -> frozenset[Node]:
     seen = {
         made_by(node) for node in calls if ("writes" in node.meta and overlaps(node)) or NATIVE in node.meta
     }
-    risky = [node for node in unread(graph) if can_fail(node) and not effect(node).checks]
+    dead = unread(graph)
+    risky = [node for node in dead if can_fail(node) and not effect(node).checks]
+    if risky:
+        asked = asked_before(graph, {*dead})
+        risky = [node for node in risky if not asked(node)]
     return callers | seen | {made_by(node) for node in risky}
 
 
@@ -98,6 +104,48 @@ def unread(graph: Graph) -> list[Node]:
         if node.op.startswith("call_") and node not in read:
             found.append(node)
     return found
+
+
+def asked_before(graph: Graph, dead: set[Node]) -> Callable[[Node], bool]:
+    """Tells of calls that index whether calls before them, which something depends on, would have been
+    refused for all that they would be: as those of gradients are whose tensor was indexed alike."""
+    order = {node: number for number, node in enumerate(graph.nodes)}
+    makers = {id(node.meta.get("val")): node for node in reversed(order)}
+    known: dict[Any, int] = {}
+    for node in graph.nodes:
+        if node not in dead:
+            for indices, *fits in indexes(node) or ():
+                known.setdefault((id(indices), *fits), order[node])
+
+    def is_known(indices: Any, fits: list[Any], before: int) -> bool:
+        """Whether these indices, or some among which they are, are known to fit."""
+        while known.get((id(indices), *fits), before) >= before:
+            maker = makers.get(id(indices))
+            found = None if maker is None else op_of(maker)
+            if maker is None or found is None or not (found[0].kind is Kind.VIEW or found[0] is ops.reshape):
+                return False
+            indices = maker.all_input_nodes[0].meta.get("val")
+        return True
+
+    def asked(node: Node) -> bool:
+        found = indexes(node)
+        return found is not None and all(is_known(each, fits, order[node]) for each, *fits in found)
+
+    return asked
+
+
+def indexes(node: Node) -> Any:
+    """What a call asks of the integers that it is given, if that is known: see `weft.ops.facts`."""
+    found = op_of(node)
+    if found is None or found[0].indexes is None or "writes" in node.meta:
+        return None
+    given = map_arg(tuple(arguments_of(node, found[0]).values()), lambda used: used.meta.get("val"))
+    try:
+        asked = found[0].indexes(*given)
+    except (AttributeError, TypeError, IndexError, ValueError) as error:  # types are not known
+        let_through(error)
+        return None
+    return [(i, size.expression if isinstance(size, Symbolic) else size, low) for i, size, low in asked]
 
 
 def made_by(node: Node) -> Node:

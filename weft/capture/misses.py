@@ -12,7 +12,7 @@ for its value breaks the graph there, and runs as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -21,6 +21,7 @@ from weft.capture.guards import Guard, explain_miss, fetching, shown, wild
 from weft.capture.sources import Ref, fetch, local
 from weft.core.counters import count
 from weft.core.interrupts import let_through
+from weft.tensor.base import Tensor
 
 
 def changed_by(
@@ -49,6 +50,18 @@ def wild_by(misses: list[Guard], function: Any, arguments: dict[str, Any], dynam
 
 
 ON_THE_STACK = str(local(STACK)).removesuffix("']")
+
+
+def sizes_given(names: Sequence[str], values: Sequence[Any]) -> set[str]:
+    """The sizes that only running an instruction could tell: the first one of what it has put on the stack,
+    or of each of several tensors. They are others in the next call."""
+    top = max([place for place, name in enumerate(names) if name.startswith(STACK)], default=None)
+    if top is None:
+        return set()
+    source, given = local(names[top]), values[top]
+    several = type(given) is tuple
+    pairs = [(source.item(n), each) for n, each in enumerate(given)] if several else [(source, given)]
+    return {str(each.size(0)) for each, value in pairs if isinstance(value, Tensor) and value.dim()}
 
 
 def is_gone(guard: Guard) -> bool:

@@ -31,7 +31,7 @@ from weft.capture.fronts import original_of as original_of
 from weft.capture.guards import Guard, explain_miss
 from weft.capture.kinds import Unsupported, render_break
 from weft.capture.logs import warn_user
-from weft.capture.misses import adopted, apart, changed_by, failing, is_gone, wild_by
+from weft.capture.misses import adopted, apart, changed_by, failing, is_gone, sizes_given, wild_by
 from weft.capture.policy import MARK
 from weft.capture.reading import MISS
 from weft.capture.regions import Region, active, close_seam, current_region, leave, open_seam, outside
@@ -491,6 +491,8 @@ class Context:
         self.caches: dict[tuple[int, int], CodeCache] = {}
         """By code and globals."""
         self.left_alone: dict[int, CodeType] = {}
+        self.sizing: dict[int, CodeType] = {}
+        """Code with an instruction behind which sizes are others in each call, by `id`."""
         self.on_entry: list[Callable[[CodeCache, Entry], None]] = []
         self.on_miss: list[Callable[[str, CodeType], None]] = []
         self.lock = lock()
@@ -619,6 +621,8 @@ class Context:
             log("breaks", lambda: _break_text(entry))
         elif entry.reason is not None:
             log("breaks", lambda: f"{name} runs as written: {entry.reason}")
+        if entry.stop is not None and entry.stop.kind == "data-dependent-shape" and self.dynamic is None:
+            self.sizing[id(cache.code)] = cache.code
         step = entry.call
         if entry.reason is not None:
             step = _checked(entry.call, original_call(cache.code), entry.raises)
@@ -711,7 +715,13 @@ class Context:
         """
         made, left = enter_original(point, function, cells), function.__code__
         cache = self.cache(made) if compiled else AS_WRITTEN
-        return lambda *values: leave(Tail(cache, made, list(values), point, left, at), *raised)
+
+        def going(*values: Any) -> Tail:
+            if id(left) in self.sizing and isinstance(cache, CodeCache) and not cache.entries:
+                cache.volatile |= sizes_given(parameter_names(made.__code__), values)
+            return leave(Tail(cache, made, list(values), point, left, at), *raised)
+
+        return going
 
     resume = functools.partialmethod(go_on, True)
     enter_original = functools.partialmethod(go_on, False)

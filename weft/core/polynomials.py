@@ -117,7 +117,28 @@ class Algebra:
         if known is None and len(difference) > 1:
             shorter = self.without_factors(difference)
             known = None if shorter is difference else COMPARE[op](*self.bounds(shorter))
+            if known is None:
+                known = COMPARE[op](*self.bounds_from_least(shorter))
         return known
+
+    def bounds_from_least(self, polynomial: Polynomial) -> Bounds:
+        """Bounds of sums whose terms are large together: `a * b - a`, where b is at least 2. Over what atoms
+        are more than their least, terms of one sign bound the whole."""
+        if len(polynomial) > MOST_TERMS // 2 or any(len(monomial) > 4 for monomial in polynomial):
+            return None, None
+        more: Polynomial = {}
+        for monomial, coefficient in polynomial.items():
+            parts: list[tuple[Monomial, int]] = [((), coefficient)]
+            for atom in monomial:
+                low = self.atom_bounds(atom)[0]
+                if low is None:
+                    return None, None
+                parts = [*[((*rest, atom), c) for rest, c in parts], *[(rest, c * low) for rest, c in parts]]
+            for rest, c in parts:
+                more[rest] = more.get(rest, 0) + c
+        signs = {c > 0 for rest, c in more.items() if rest and c}
+        known = more.get((), 0)
+        return (None if False in signs else known), (None if True in signs else known)
 
     def without_factors(self, polynomial: Polynomial) -> Polynomial:
         """A polynomial of the same sign: without the factors of all its terms that are positive."""

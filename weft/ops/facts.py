@@ -76,6 +76,7 @@ class OpFacts(TypedDict, total=False):
     amp: str | None
     # What a call does
     refuses: Refuses | None  # None: anything, or for a composite what the ops in its body refuse
+    indexes: Callable[..., Any] | None  # triples of arguments: indices, the size they index, if below 0, too
     draws: bool | None  # whether it moves a generator on; None: yes, or as the ops in its body
     shares_memory: bool  # whether a result may lie in the memory of an argument, or be one
     reads_elements: bool  # False: it asks tensors for their shape, dtype and device alone
@@ -119,8 +120,8 @@ class OpFacts(TypedDict, total=False):
 DEFAULTS: Final[OpFacts] = {
     "vjp": None, "jvp": None, "batch": None, "unbatchable": None, "outputs_read": None,
     "conjugates": False, "amp": None,
-    "refuses": None, "draws": None, "shares_memory": True, "reads_elements": True, "apart": False,
-    "placing": None,
+    "refuses": None, "indexes": None, "draws": None, "shares_memory": True, "reads_elements": True,
+    "apart": False, "placing": None,
     "elementwise": False, "exact": False, "uniform": False, "row_major": False, "returns": None,
     "several": False, "overloads": (),
     "unrounded": (), "rounded": (), "stepwise": (),

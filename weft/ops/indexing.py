@@ -96,6 +96,11 @@ def exact_or_any(op: Op, target: Any, value: Any, tensors: Any) -> None:
     exact_and_apart(op, target, value, [x for x in tensors if not is_target(x, target)])
 
 
+def indexes_along(x: Any, dim: int, positions: Any, *_rest: object) -> Any:
+    """What is known where gather and its like are not refused: see `indexes` of `weft.ops.facts`."""
+    return [(positions, x.shape[wrap_dim(dim, len(x.shape))] if x.shape else 1, False)]
+
+
 # -- gather --------------------------------------------------------------------------------------------------
 def check_fit(kind: TensorType, positions: TensorType, dim: int, name: str) -> None:
     """The index of gather and scatter: same rank, and no larger than the tensor apart from `dim`."""
@@ -147,7 +152,7 @@ gather: Op = index_family(
     out=exact_and_apart,
     vjp=(lambda g, _out, _x, dim, places: ops.scatter_add(ops.new_zeros(g, _x.shape), dim, places, g), None),
     samples=_gather_samples, batch=batch_along,
-    refuses="integers", lowering="indexing",
+    refuses="integers", indexes=indexes_along, lowering="indexing",
 )  # fmt: skip
 
 
@@ -217,7 +222,7 @@ index_select: Op = index_family(
     samples=lambda make: [Sample(make(3, 4), 0, make.ints(5, high=3)),
         Sample(make(3, 4), -1, make.ints(2, high=4)), Sample(make(3, 4), 0, make.ints(high=3)),
         Sample(make(), 0, np.zeros(1, np.int64)), Sample(make(3, 4), 0, make.ints(0, high=3))],
-    refuses="integers", lowering="indexing",
+    refuses="integers", indexes=indexes_along, lowering="indexing",
 )  # fmt: skip
 
 
@@ -345,6 +350,11 @@ def _index_rule(x: TensorType, indices: Sequence[TensorType], dims: tuple[int, .
     return like(x, indexed_shape(x.shape, [p.shape for p in indices], dims)) if dims else x
 
 
+def indexes_of(shape: Sequence[Any], indices: Sequence[Any], dims: Sequence[int]) -> Any:
+    """The same of indexing."""
+    return [(positions, shape[dim], True) for positions, dim in zip(indices, dims, strict=True)]
+
+
 def _index_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3, 4), [make.ints(5, high=3, low=-3)], (0,))
     yield Sample(make(3, 4, 2), [make.ints(2, 1, high=3), make.ints(3, high=4)], (0, 1))
@@ -357,6 +367,7 @@ index: Op = index_family(
     vjp=(lambda g, _out, _x, indices, dims: ops.index_embed(g, indices, dims, _x.shape), None),
     samples=_index_samples, batch=batch_index,
     refuses="integers", lowering="indexing",
+    indexes=lambda x, indices, dims: indexes_of(x.shape, indices, dims),
 )  # fmt: skip
 
 

@@ -90,6 +90,7 @@ class Op:
     conjugates: bool
     amp: str | None
     refuses: Refuses | None
+    indexes: Callable[..., Any] | None
     draws: bool | None
     shares_memory: bool
     reads_elements: bool

@@ -36,6 +36,8 @@ from weft.ops.indexing import (
     index_key,
     index_select,
     indexed_shape,
+    indexes_along,
+    indexes_of,
     masked_fill,
     masked_select,
     select_where,
@@ -241,7 +243,7 @@ scatter_add: Op = index_family(
     _check_scatter, "input: Tensor, dim: Dim, index: Tensor, src: Tensor", inplace=True, out=exact_or_first,
     samples=_add_samples, batch=batch_along,
     vjp=(lambda g: g, None, lambda g, _out, _x, dim, places, _src: source_gradient(g, dim, places, _src)),
-    refuses="integers", lowering="scatter", apart=True,
+    refuses="integers", indexes=indexes_along, lowering="scatter", apart=True,
 )  # fmt: skip
 
 
@@ -461,7 +463,7 @@ index_add: Op = index_family(
     "input: Tensor, dim: Dim, index: Tensor, source: Tensor, *, alpha: Number = 1", inplace=True,
     out=exact_or_first, vjp=(lambda g: g, None, _index_add_vjp), samples=_index_add_samples,
     batch=batch_rows,
-    refuses="integers", lowering="scatter", apart=True,
+    refuses="integers", indexes=indexes_along, lowering="scatter", apart=True,
 )  # fmt: skip
 
 
@@ -644,6 +646,7 @@ index_embed: Op = index_family(
     samples=lambda make: [Sample(make(5, 4), [make.ints(5, high=3)], (0,), (3, 4))],
     batch=batch_index_embed,
     refuses="integers", lowering="scatter",
+    indexes=lambda _g, indices, dims, shape: indexes_of(shape, indices, dims),
 )  # fmt: skip
 
 

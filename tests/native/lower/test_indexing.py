@@ -9,6 +9,7 @@ import pytest
 
 import weft
 from tests.native.lowered import assert_same, opaques
+from weft.native import backend
 
 I64 = weft.int64
 
@@ -152,3 +153,49 @@ def test_a_write_through_a_view_of_another_type() -> None:
         wanted = f(one)
         found = weft.compile(f, backend="native", fullgraph=True)(other)
         assert weft.equal(one, other) and weft.equal(found, wanted) and found.stride() == wanted.stride()
+
+
+WRITTEN_VIEWS: dict[str, Any] = {
+    "a column": lambda y: y[:, 0].mul_(2),
+    "a row": lambda y: y[1].fill_(3),
+    "an inner part": lambda y: y[1:-1, ::2].add_(1),
+    "the diagonal": lambda y: y.diagonal().zero_(),
+    "transposed rows": lambda y: y.t()[0:2].mul_(3),
+    "a row of rows": lambda y: y[1:][0].copy_(y[0]),
+    "every third row": lambda y: y[::3].mul_(2),
+    "the last rows": lambda y: y[-2:].mul_(2),
+    "half": lambda y: y[: y.shape[0] // 2].mul_(2),
+    "one element": lambda y: y.unsqueeze(0)[0, 1, 1].sub_(1),
+    "all": lambda y: y[...].mul_(2),
+    "a scalar": lambda y: y.sum().mul_(2),
+    "broadcast": lambda y: y[:, 1:].copy_(y[:, :1]),
+}
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("name", WRITTEN_VIEWS)
+def test_writes_through_views_leave_sizes_open(
+    name: str, dynamic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone: list[str] = []
+    monkeypatch.setattr(
+        backend, "log", lambda topic, text: alone.append(text()) if topic == "recompiles" else None
+    )
+    weft.compiler.reset()
+
+    def function(x: Any) -> Any:
+        y = x * 1.5
+        WRITTEN_VIEWS[name](y)
+        return y + 1
+
+    compiled = weft.compile(function, backend="native", dynamic=dynamic)
+    sizes = ((4, 6), (5, 7), (8, 3), (4, 4), (3, 6), (2, 5), (12, 12))
+    for size in sizes if dynamic else sizes[:3]:
+        results = []
+        for call in (compiled, function):
+            x = weft.randn(*size, generator=weft.Generator().manual_seed(1)).requires_grad_()
+            call(x).sin().sum().backward()
+            results.append((call(x.detach()), x.grad))
+        assert weft.equal(results[0][0], results[1][0])
+        weft.testing.assert_close(results[0][1], results[1][1])
+    assert not alone

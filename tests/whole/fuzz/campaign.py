@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import weft.compiler
-from tests.whole.fuzz import generator, native_programs, tape_programs
+from tests.whole.fuzz import generator, native_programs, tape_programs, varying_programs
 from tests.whole.fuzz.compare import Compile, Difference, TooLong, compare, compiled, identity
 from tests.whole.fuzz.mutants import MUTANTS
 from tests.whole.fuzz.shrink import shrink
@@ -48,6 +48,7 @@ FAMILIES: dict[str, Callable[[int], str]] = {
     "python": generator.program,
     "tape": tape_programs.program,
     "native": native_programs.program,
+    "varying": varying_programs.program,
 }
 Program = Callable[[int], str]
 COMPILES: dict[str, Compile] = {"weft": compiled, "identity": identity, **MUTANTS}

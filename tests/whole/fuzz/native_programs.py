@@ -107,7 +107,7 @@ class Maker:
         }
         for hole, made in holes.items():
             while f"${hole}" in text:
-                text = text.replace(f"${hole}", str(made()), 1)
+                text = text.replace(f"${hole}", str(self.number(hole, value, made)), 1)
         for hole, wanted in WANTED.items():
             while f"${hole}" in text:
                 found = self.some(partial(wanted, tensor), exact)
@@ -115,6 +115,10 @@ class Maker:
                     return None
                 text = text.replace(f"${hole}", found, 1)
         return text.replace("@", value)
+
+    def number(self, _hole: str, _value: str, made: Callable[[], Any]) -> Any:
+        """What stands in a hole that is no tensor's; `made` draws a literal."""
+        return made()
 
     # -- lines -------------------------------------------------------------------------
     def expression(self) -> tuple[str, bool] | None:
@@ -238,8 +242,8 @@ class Maker:
             results.append(made[-1])
         exact = [name for name in results if name in self.exact]
         lines = [
-            PREAMBLE,
-            f"def main({', '.join(inputs)}):",
+            PREAMBLE + self.options(),
+            f"def main({', '.join((*inputs, *self.numbers))}):",
             *[f"    {line}" for line in self.lines],
             f"    return {', '.join(results)}," if results else "    return ()",
             "def after(result, *args):",
@@ -251,6 +255,13 @@ class Maker:
             *self.arguments(inputs),
         ]
         return "\n".join(lines) + "\n"
+
+    numbers: tuple[str, ...] = ()
+    """Parameters behind the tensors."""
+
+    def options(self) -> str:
+        """A line that says how it is compiled, if not as the others."""
+        return ""
 
     def arguments(self, inputs: list[str]) -> list[str]:
         chance = self.chance

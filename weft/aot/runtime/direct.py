@@ -67,7 +67,8 @@ class Direct:
 
 
 def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None:
-    """The call as data; None where it is more than that."""
+    """The call as data, which has just been served; None where it is more than that, or where its inputs are
+    no more what they were."""
     mode = modes.state.get()
     if type(function) is not CompiledFunction or type(mode) is not bool:
         return None

@@ -32,7 +32,7 @@ import numpy as np
 
 from weft.core.dtypes import bfloat16
 from weft.core.interrupts import let_through
-from weft.native.ir.sizes import Amount, Size
+from weft.native.ir.sizes import Amount, Size, same
 
 TYPES: Final[dict[str, Any]] = {
     "b1": np.dtype(np.bool_), "i8": np.dtype(np.int8), "u8": np.dtype(np.uint8), "i16": np.dtype(np.int16),
@@ -113,10 +113,11 @@ class Builder:
 
     def scalar(self, number: Size | Amount, type_: str) -> Value:
         """A number that only a call knows."""
-        wanted = type_, number
-        if wanted not in self.scalars:
-            self.scalars.append(wanted)
-        return self.make("scalar", type_, value=self.scalars.index(wanted))
+        for place, (known, other) in enumerate(self.scalars):
+            if known == type_ and same(other, number):
+                return self.make("scalar", type_, value=place)
+        self.scalars.append((type_, number))
+        return self.make("scalar", type_, value=len(self.scalars) - 1)
 
     def like(self, number: Any, other: Value) -> Value:
         """A number of another value's type; it may be one that only running tells."""

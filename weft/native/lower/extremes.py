@@ -13,7 +13,7 @@ from typing import Any, Final
 from weft.core.dims import wrap_dim
 from weft.native.ir.definitions import Definition, Number, broadcast, reshaped, sliced
 from weft.native.ir.scalar import FLOATS, Builder, Value
-from weft.native.ir.sizes import is_told_late
+from weft.native.ir.sizes import greatest, is_told_late
 from weft.native.lower.folds import axes_of, cast, folded, mean
 from weft.native.lower.lowering import Lowering, Unlowered, point, rule
 from weft.native.lower.numbers import number
@@ -129,7 +129,7 @@ def variance(x: Definition, dim: Any, correction: Any, keepdim: bool) -> Definit
         return b.mul(less, less)
 
     total = folded("sum", made(square, x.shape, x.type, (x, mean), "square"), axes, keepdim, "variance")
-    freedom = max(count - correction, 0)
+    freedom = greatest(count - correction, 0)
     return made(lambda b, v, _: b.div(v[0], b.like(freedom, v[0])), total.shape, x.type, (total,), "variance")
 
 

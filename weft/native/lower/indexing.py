@@ -20,7 +20,7 @@ from weft.native.ir.definitions import Definition, Gather, Given, Shape, broadca
 from weft.native.ir.scalar import FLOATS, Builder, Value
 from weft.native.ir.sizes import broadcast_shape, is_open
 from weft.native.lower.folds import folded
-from weft.native.lower.looked import stepped
+from weft.native.lower.looked import outline, stepped
 from weft.native.lower.lowering import Lowering, Unlowered, number, point, rule
 from weft.native.lower.pointwise import copied, made, result_of
 from weft.native.lower.products import memory_of
@@ -297,7 +297,8 @@ def placed(
     type_: str,
     name: str,
 ) -> Definition:
-    """`x` within a larger tensor: its element at `i` stands at `starts + steps * i`; else there is `fill`."""
+    """`x` within a larger tensor: its element at `i` stands at `starts + steps * i`; else there is `fill`, a
+    number or another tensor of that shape."""
     sources: dict[int, int] = {}  # of each axis of x, an axis of the result that tells its index
     for axis, moves in enumerate(steps):
         for own, step in enumerate(moves):
@@ -349,10 +350,12 @@ def placed(
         inside = truths[0] if truths else b.const(True, "b1")
         for truth in truths[1:]:
             inside = b.and_(inside, truth)
-        return b.select(inside, b.cast(values[0], type_), number(b, fill, type_))
+        other = b.cast(values[1], type_) if under else number(b, fill, type_)
+        return b.select(inside, b.cast(values[0], type_), other)
 
+    under = (fill,) if isinstance(fill, Definition) else ()
     there = gathered(x, shape, [along(own) for own in range(len(x.shape))], name)
-    return made(body, shape, type_, (there,), name)
+    return made(body, shape, type_, (there, *under), name)
 
 
 @rule("_shift")
@@ -434,6 +437,15 @@ def looked_through(shape: Shape, steps: Any) -> tuple[list[int], list[Shape]] | 
     return starts, moves
 
 
+def shape_shown(shape: Shape, steps: Any) -> Shape:
+    """The shape of views of a tensor of this shape."""
+    if is_open((shape, *[rest for _, rest, _ in steps])):
+        return outline(shape, steps)
+    return tuple(
+        replay(as_strided(np.zeros(1, np.int8), shape, (0,) * len(shape), writeable=False), steps).shape
+    )
+
+
 def replayed(shape: Shape, steps: Any) -> Any:
     """The numbers of the elements that views lead to."""
     if retypes(steps):
@@ -472,6 +484,13 @@ def _view_scatter(lowering: Lowering, base: Definition, source: Definition, step
     """A tensor with other elements where views of it lead."""
     whole, type_ = result_of(lowering)
     not_empty(base, source)
+    if not any(op in READERS for op, _, _ in steps) and not retypes(steps):
+        found, shown = looked_through(whole, steps), shape_shown(whole, steps)
+        try:
+            if found is not None:
+                return placed(broadcast(source, shown), whole, *found, base, type_, "view_scatter")
+        except Unlowered:
+            pass
     shown = replayed(whole, steps).shape
     at = table(returned(whole, steps).reshape(whole))
     safe = point(lambda b, v, _: b.max(v[0], b.const(0, "i64")), whole, "i64", (at,), "place")

@@ -59,19 +59,29 @@ def first(item: Any, size: Any) -> Any:
 def stepped(shape: tuple[Any, ...], steps: Any) -> tuple[list[Any], list[tuple[Any, ...]]]:
     """Where view steps lead: a start for each axis of the base, and how much it moves along each of the view.
     Raises TypeError where they need more than an outline."""
-    starts, moves = [], []
-    for axis in range(len(shape)):
-        value = Looked(shape, tuple([int(each == axis) for each in range(len(shape))]), 0)
-        for op, rest, position in steps:
-            args, kwargs = as_called(op, rest)
-            bound = op.signature.bind(tuple(args), dict(kwargs)) if kwargs else tuple(args)
-            found: Any = KERNELS.get(op.kernel, op.kernel)(value, *bound)
-            value = found if position is None else found[position]
-        if not isinstance(value, Looked):
-            raise TypeError("a view that needs elements")
-        starts.append(value.offset)
-        moves.append(value.strides)
-    return starts, moves
+    values = [
+        seen(shape, [int(each == axis) for each in range(len(shape))], steps) for axis in range(len(shape))
+    ]
+    return [value.offset for value in values], [value.strides for value in values]
+
+
+def outline(shape: tuple[Any, ...], steps: Any) -> tuple[Any, ...]:
+    """The shape of what view steps lead to."""
+    found: tuple[Any, ...] = seen(shape, [0] * len(shape), steps).shape
+    return found
+
+
+def seen(shape: tuple[Any, ...], strides: list[int], steps: Any) -> Any:
+    """The outline of what view steps lead to."""
+    value = Looked(shape, tuple(strides), 0)
+    for op, rest, position in steps:
+        args, kwargs = as_called(op, rest)
+        bound = op.signature.bind(tuple(args), dict(kwargs)) if kwargs else tuple(args)
+        found: Any = KERNELS.get(op.kernel, op.kernel)(value, *bound)
+        value = found if position is None else found[position]
+    if not isinstance(value, Looked):
+        raise TypeError("a view that needs elements")
+    return value
 
 
 def looked_at(op: Op, shape: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[list[list[Seen]], bool]:

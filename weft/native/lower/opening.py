@@ -166,8 +166,10 @@ def with_sizes(
     stands: dict[Node, Any] = {}
 
     def converted(value: Any) -> Any:
-        if type(value) in (tuple, list):
-            return type(value)([converted(each) for each in value])
+        if isinstance(value, tuple):  # of several results, too, which have names
+            return tuple([converted(each) for each in value])
+        if type(value) is list:
+            return [converted(each) for each in value]
         if type(value) is dict:
             return {key: converted(each) for key, each in value.items()}
         if type(value) is slice:

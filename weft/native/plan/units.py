@@ -15,7 +15,7 @@ from math import prod
 from weft.core.records import record
 from weft.native.ir.definitions import Definition, Fold, Gather, Given, Opaque, Point, Reshape, Shape, View
 from weft.native.ir.scalar import Builder, Value
-from weft.native.ir.sizes import Amount, Size, same
+from weft.native.ir.sizes import Amount, Size, known, same
 from weft.native.maths.emitting import Emitting
 
 Affine = tuple[int, ...]
@@ -52,6 +52,19 @@ class Load:
     value: Definition
     offset: int
     strides: Shape
+
+
+def is_less(left: int, right: int) -> bool:
+    """Whether a number is less than another in all calls."""
+    for each in (left, right):
+        if type(each) is Size:
+            return known(each.owner, "lt", left, right)
+    return left < right
+
+
+def is_part(left: int, right: int) -> bool:
+    """Whether a number divides a larger one, or one that is as large in some calls."""
+    return not same(left, right) and not same(left, 0) and same(right % left, 0)
 
 
 def row_major(shape: Shape) -> Shape:
@@ -97,31 +110,33 @@ class Indices:
         found = [[0] * (len(self.sizes) + 1) for _ in shape]
         strides = row_major(shape)
         rest = linear[0]
-        for axis, stride in enumerate(strides):
+        for axis, stride in enumerate(strides if not same(rest, 0) else ()):
             if not same(shape[axis], 1):
                 found[axis][0], rest = divmod(rest, stride)
         for loop, factor in enumerate(linear[1:]):
-            if factor and not same(self.sizes[loop], 1):
+            if not same(factor, 0) and not same(self.sizes[loop], 1):
                 axis = self.axis_of(value, shape, strides, loop, factor)
                 found[axis][loop + 1] += factor // strides[axis]
         for size, place in zip(shape, found):  # an index past its axis would belong to the next one
-            most = place[0] + sum(f * (n - 1) for f, n in zip(place[1:], self.sizes) if f > 0)
-            if not same(size, 1) and most >= size:
+            moves = [(f, n - 1) for f, n in zip(place[1:], self.sizes) if not same(f, 0)]
+            most = place[0] + sum(f * n for f, n in moves if f > 0)
+            if not same(size, 1) and not is_less(most, size):
                 raise Keep(value, "a reshape of a slice")
         return tuple(map(tuple, found))
 
     def axis_of(self, value: Definition, shape: Shape, strides: Shape, loop: int, factor: int) -> int:
-        """The axis along which a loop moves."""
+        """The axis along which a loop moves. Of open sizes, what holds in all calls counts: a value that is
+        kept costs little, and another program much."""
         reach = factor * (self.sizes[loop] - 1)
         for axis, stride in enumerate(strides):
-            if same(shape[axis], 1) or factor < stride:
+            if same(shape[axis], 1) or is_less(factor, stride) or is_part(factor, stride):
                 continue
             upper = stride * shape[axis]
-            if factor % stride:
+            if not same(factor % stride, 0):
                 break
-            if reach < upper:
+            if is_less(reach, upper) or same(factor * self.sizes[loop], upper):
                 return axis
-            if upper % factor or self.sizes[loop] % (upper // factor):
+            if not same(upper % factor, 0) or not same(self.sizes[loop] % (upper // factor), 0):
                 break
             raise Cut(loop, upper // factor)  # the loop runs over more than this axis
         raise Keep(value, "a reshape that mixes dimensions")

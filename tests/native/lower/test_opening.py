@@ -1,0 +1,35 @@
+"""Graphs with open sizes, as planning reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import weft
+from weft.core.settings import settings
+
+NAMED: dict[str, Callable[[Any], Any]] = {
+    "topk": lambda x: x.topk(2),
+    "sort": lambda x: x.sort(0),
+    "mode": lambda x: x.mode(0),
+    "qr": lambda x: weft.linalg.qr(x),
+    "svd": lambda x: weft.linalg.svd(x, full_matrices=False),
+    "inv_ex": lambda x: weft.linalg.inv_ex(x @ x.t() + weft.eye(x.shape[0])),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_results_with_names_have_the_sizes_of_the_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are tuples of a class of their own; array kernels give them."""
+    monkeypatch.setattr(settings, "strict", True)
+    weft.compiler.reset()
+    function = NAMED[name]
+    compiled = weft.compile(function, backend="native", dynamic=True)
+    for size in (3, 6, 4):
+        x = weft.randn(size, size + 1, generator=weft.Generator().manual_seed(size))
+        found, wanted = compiled(x), function(x)
+        assert type(found) is type(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            weft.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
