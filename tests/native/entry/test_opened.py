@@ -214,3 +214,26 @@ def test_numbers_that_vary(opened: list[Any], by_python: list[int]) -> None:
     for n in (3, 5, 8, 13, 21, 4, 100):
         x = weft.randn(n + 2)
         weft.testing.assert_close(compiled(x, n), function(x, n), rtol=1e-4, atol=1e-5)
+
+
+def test_overlaps_are_seen_though_nothing_has_moved(
+    opened: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "strict", False)  # overlapping inputs run as captured
+
+    def function(x: Any, y: Any) -> Any:
+        y.add_(1)
+        return (x * 2).sum(0), y.sum()
+
+    def given(memory: Any, end: int) -> Any:
+        return weft.from_numpy(memory[:end]), weft.from_numpy(memory[20:30])
+
+    compiled, memory = weft.compile(function), np.arange(40, dtype=np.float32)
+    for end in (5, 7, 9, 10, 8, 20):
+        compiled(*given(memory, end))
+    assert opened
+    wanted_memory = memory.copy()
+    found = compiled(*given(memory, 25))  # at the addresses of the call before
+    wanted = function(*given(wanted_memory, 25))
+    weft.testing.assert_close(found, wanted)
+    assert (memory == wanted_memory).all()

@@ -90,10 +90,13 @@ def _addresses(w: Any) -> None:
 
 
 def _apart(w: Any) -> None:
-    """That no input which is written reaches into another one: asked anew when something has moved."""
+    """That no input which is written reaches into another one: asked anew when something has moved, or has
+    another size.
+    """
     ask, on = w.label(), w.label()
     some = w.other("i64", w.header("written", "i64"), "0")
-    w.choose(w.let(f"and i1 {some}, {w.load('%changed', 0, 'i1')}"), ask, on)
+    moved = w.let(f"or i1 {w.load('%changed', 0, 'i1')}, {w.load('%fills', 0, 'i1')}")
+    w.choose(w.let(f"and i1 {some}, {moved}"), ask, on)
     w.begin(ask)
     writes, table, last = w.header("written_at"), w.header("givens_at"), w.header("last_at")
     count = w.header("givens", "i64")

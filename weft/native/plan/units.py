@@ -54,7 +54,7 @@ class Load:
     strides: Shape
 
 
-def is_less(left: int, right: int) -> bool:
+def is_less(left: int | Size, right: int | Size) -> bool:
     """Whether a number is less than another in all calls."""
     for each in (left, right):
         if type(each) is Size:
