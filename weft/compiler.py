@@ -26,8 +26,6 @@ from weft.autograd.function import Function
 from weft.capture import runtime
 from weft.capture.calls import BY_CODE, handles
 from weft.capture.compiling import compile_frame
-from weft.capture.counters import count
-from weft.capture.counters import counters as counters
 from weft.capture.deoptimise import failure
 from weft.capture.forms import OptimizedModule as OptimizedModule
 from weft.capture.forms import compiled_form
@@ -41,6 +39,8 @@ from weft.capture.runtime import BackendFunction, Context, count_ops
 from weft.capture.runtime import CaptureFailed as CaptureFailed
 from weft.capture.runtime import CompilerError as CompilerError
 from weft.capture.runtime import RecompileLimitExceeded as RecompileLimitExceeded
+from weft.core.counters import count
+from weft.core.counters import counters as counters
 from weft.core.lazy import lazy
 from weft.core.logs import log, read_environment
 from weft.core.logs import set_logs as set_logs
@@ -153,7 +153,6 @@ def _native_backend(how: str = "native") -> BackendFunction:
         lambda value: getattr(value, "array", value),
         wrap,
         refuse,
-        functools.partial(counting.note, "varying"),
         aot_backends.as_it_is,
     )
     if how == "native":
@@ -233,16 +232,13 @@ def _native_entry_factory() -> Any:
     return _native_entries.machine(layout, MISS, direct)
 
 
-_told: set[str] = set()
-"""What was said to vary: the entries of one function find it out one by one, and say the same."""
-
-
 def _on_note(kind: str, reason: str) -> None:
     count(f"aot_{kind}", reason)
-    if kind == "varying" and reason not in _told:
-        _told.add(reason)
-        with failure.telling():
-            warn_user(reason)
+
+
+def _loudly(text: str) -> None:
+    with failure.telling():
+        warn_user(text)
 
 
 # -- compile -------------------------------------------------------------------------------------------------
@@ -386,7 +382,6 @@ def reset() -> None:
     for context in list(runtime.contexts):
         context.reset()
     compiled_autograd.reset()
-    _told.clear()
 
 
 # -- marks ---------------------------------------------------------------------------------------------------
@@ -614,6 +609,12 @@ class ExplainOutput:
     """All that was observed: a `weft.report.Observed`."""
 
     @property
+    def built(self) -> dict[str, int]:
+        """How much was built for the call: captures, plans, programs, kernels, native entries."""
+        found: dict[str, int] = self.seen.built
+        return found
+
+    @property
     def programs(self) -> list[Any]:
         """The native programs that the call has made."""
         return [made.program for made in self.seen.programs]
@@ -646,6 +647,7 @@ class ExplainOutput:
             lines += [f"  Ops {number}:", *(f"    {op}" for op in ops)]
         lines.append("Out Guards:")
         lines += [f"  Guard {number}: {guard}" for number, guard in enumerate(self.out_guards, 1)]
+        lines.append(f"Built: {', '.join(f'{kind} {number}' for kind, number in self.built.items())}")
         for number, program in enumerate(self.programs, 1):
             steps = _looking.steps_text(program).splitlines()
             lines += [f"Native Program {number}:", *(f"  {step}" for step in steps)]
@@ -691,6 +693,7 @@ compiled_autograd.count = functools.partial(count, "compiled_autograd")
 compiled_autograd.log = functools.partial(log, "compiled_autograd")
 compiled_autograd.default_compiler = compile
 seams.compile = compile
+seams.loudly = _loudly
 seams.is_compiling = is_compiling
 read_environment()
 # Last: a module whose import is interrupted is imported again, and would be told everything twice.

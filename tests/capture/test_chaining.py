@@ -74,6 +74,7 @@ def reshaped(x: Any) -> Any:
     return x.reshape(-1).cumsum(0), x.shape[0]
 
 
+@pytest.mark.filterwarnings("ignore:weft.compile built programs")
 @pytest.mark.parametrize("function", [pointwise, branching, counted, scaled, reshaped])
 def test_sizes_come_again(function: Callable[..., Any]) -> None:
     compiled = weft.compile(function, backend="native", dynamic=True)

@@ -8,7 +8,7 @@ import pytest
 
 import weft
 from weft.capture import runtime
-from weft.capture.counters import counters
+from weft.core.counters import counters
 from weft.testing.backends import CompileCounter
 
 

@@ -207,3 +207,34 @@ def test_the_float_is_read_when_the_text_is_made() -> None:
         first.scale = second.scale = s  # type: ignore[attr-defined]
         found, expected = compiled(weft.ones(2), first), program(weft.ones(2), second)
         assert found[1:] == expected[1:] and repr(vars(first)) == repr(vars(second))
+
+
+def test_open_texts_are_joined() -> None:
+    weft.compiler.counters.clear()
+
+    def program(x: Any, n: int, s: float) -> Any:
+        numbers = [n, n + 1]
+        return (
+            x * n,
+            ",".join(str(each) for each in numbers),
+            "; ".join([f"{n}", "of", f"{s:.2f}"]),
+            "-".join(map(str, numbers)),
+            ".".join(("only",)),
+            "".join([]),
+        )
+
+    compiled = weft.compile(program, fullgraph=False)
+    for n in range(2, 8):
+        found, expected = compiled(weft.ones(2), n, n / 4), program(weft.ones(2), n, n / 4)
+        assert found[0].tolist() == expected[0].tolist() and found[1:] == expected[1:]
+    assert weft.compiler.counters["frames"]["ok"] == 2
+    with pytest.raises(TypeError, match="sequence item 1: expected str instance, int found"):
+        weft.compile(lambda x, n: (x * n, ",".join([f"{n}", n])))(weft.ones(2), 3)
+
+
+def test_texts_of_whole_numbers_that_vary_are_open() -> None:
+    weft.compiler.counters.clear()
+    compiled = weft.compile(lambda x, n: (x * n, f"step {n} of {n + 1:4d}: {n!r} {n / 2:.3f}"))
+    for n in range(2, 10):
+        assert compiled(weft.ones(2), n)[1] == f"step {n} of {n + 1:4d}: {n!r} {n / 2:.3f}"
+    assert weft.compiler.counters["frames"]["ok"] == 2 and not weft.compiler.counters["graph_break"]

@@ -173,6 +173,7 @@ def scaled(x: weft.Tensor, n: int) -> weft.Tensor:
 def built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Any]]:
     """The programs that are made while a test runs, with a disk of its own."""
     made: list[Any] = []
+    monkeypatch.setattr(settings, "strict", False)
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(backend, "listeners", [])
     before = backend.Compiled.program
@@ -194,7 +195,7 @@ def files(folder: Path) -> set[Path]:
 
 @pytest.mark.parametrize("grad", [False, True], ids=["values", "gradients"])
 @pytest.mark.parametrize("fullgraph", [False, True])
-def test_the_fifth_program_within_fifty_calls_is_the_last(
+def test_the_third_value_is_said_and_the_eighth_program_within_a_hundred_calls_is_the_last(
     built: list[Any], tmp_path: Path, grad: bool, fullgraph: bool
 ) -> None:
     compiled = weft.compile(scaled, fullgraph=fullgraph)
@@ -210,9 +211,10 @@ def test_the_fifth_program_within_fifty_calls_is_the_last(
 
     said = warned(lambda: [call(n) for n in range(2, 14)])
     (text,) = said
-    assert "made 5 programs within 50 calls of scaled (" in text and "since L['n'] varied" in text
-    assert dict(weft.compiler.counters["aot_varying"]) == {text: 1}
-    assert not weft.compiler.counters["aot_fallbacks"]
+    assert "3 values of L['n'] within 100 calls of scaled (" in text and "): 2, 3, 4." in text
+    assert dict(weft.compiler.counters["varying"]) == {text: 1}
+    (reason,) = weft.compiler.counters["aot_fallbacks"]
+    assert "numbers that have no program, since they vary" in reason
     tiers.wait()
     count, kept = len(built), files(tmp_path)
     assert warned(lambda: [call(n) for n in range(100, 160)]) == []  # once is enough
@@ -227,10 +229,10 @@ def test_programs_that_are_used_are_made(built: list[Any]) -> None:
     compiled = weft.compile(scaled, fullgraph=True)
     x = weft.arange(6.0)
     for n in range(2, 10):
-        for _ in range(15):
+        for _ in range(60):
             assert_close(compiled(x, n), scaled(x, n))
     assert len(built) >= 8
-    assert not weft.compiler.counters["aot_varying"]
+    assert not weft.compiler.counters["varying"]
 
 
 def test_a_number_that_stays_has_a_program_again(built: list[Any]) -> None:
@@ -288,13 +290,23 @@ def test_a_float_that_stays_has_a_program_again(built: list[Any]) -> None:
     assert len(built) == count + 1 and not calls_of_kernels(lambda: compiled(x, 0.75))
 
 
-@pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("fullgraph", [False, True])
-def test_a_warning_that_is_an_error_comes_behind_the_call(
-    strict: bool, fullgraph: bool, built: list[Any], monkeypatch: pytest.MonkeyPatch
+def test_a_third_value_is_an_error_under_strict(
+    fullgraph: bool, built: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(settings, "strict", True)
+    compiled, x = weft.compile(scaled, fullgraph=fullgraph), weft.arange(6.0)
+    for n in (2, 3, 0, 1, 3, 2):
+        assert_close(compiled(x, n), scaled(x, n))
+    with pytest.raises(
+        weft.compiler.NotCompiled, match=r"3 values of L\['n'\] within 100 calls .*: 2, 3, 4\."
+    ):
+        compiled(x, 4)
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_warning_that_is_an_error_comes_behind_the_call(fullgraph: bool, built: list[Any]) -> None:
     """Warnings are errors in tests. The call has its effects, once, and then raises the warning itself."""
-    monkeypatch.setattr(weft.compiler.settings, "strict", strict)
     seen: list[int] = []
 
     def step(p: Any, n: int) -> Any:
@@ -309,7 +321,7 @@ def test_a_warning_that_is_an_error_comes_behind_the_call(
             assert compiled(p, n).tolist() == [math.factorial(n) * n] * 3
         except RuntimeWarning as error:
             raised.append(error)
-    assert [type(error) for error in raised] == [RuntimeWarning] and "n'] varied" in str(raised[0])
+    assert [type(error) for error in raised] == [RuntimeWarning] and "values of L['n']" in str(raised[0])
     assert seen == list(range(2, 14)) and p.tolist() == [math.factorial(13)] * 3
 
 
@@ -318,7 +330,7 @@ def test_sizes_are_no_numbers(built: list[Any]) -> None:
     for size in range(2, 12):
         x = weft.arange(float(size))
         assert_close(compiled(x), x.sin() * size)
-    assert not weft.compiler.counters["aot_varying"]
+    assert not weft.compiler.counters["varying"]
 
 
 def test_other_functions_go_on(built: list[Any]) -> None:
@@ -360,7 +372,7 @@ def test_threads_say_it_once(built: list[Any]) -> None:
     with warnings.catch_warnings(record=True) as seen, ThreadPoolExecutor(4) as threads:
         warnings.simplefilter("always")
         list(threads.map(call, range(3, 60)))
-    assert len([each for each in seen if "varied" in str(each.message)]) == 1
+    assert len([each for each in seen if "values of L['n']" in str(each.message)]) == 1
 
 
 def test_threads_that_come_first_at_once_make_one_program(
@@ -384,7 +396,7 @@ def test_threads_that_come_first_at_once_make_one_program(
     with warnings.catch_warnings(record=True) as seen, ThreadPoolExecutor(8) as threads:
         warnings.simplefilter("always")
         list(threads.map(call, range(8)))
-    assert not [each for each in seen if "varied" in str(each.message)]
+    assert not [each for each in seen if "values of L['n']" in str(each.message)]
     assert len(built) == 1
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from weft.core.seams import seams
-from weft.core.varying import MOST
+from weft.core.settings import settings
 from weft.native import eager
 from weft.ops.native_above import FEW, NAMES
 from weft.ops.record import REGISTRY as BY_QUALIFIED_NAME
@@ -114,8 +114,8 @@ def test_numbers_that_vary_are_left_to_array_kernels() -> None:
     before = len(eager._programs)
     for factor in range(102, 130):
         found = eager.native_kernel(op, op.signature.bind((x, x, x, factor), {}))
-        assert (found is None) is (factor >= 102 + MOST)
-    assert len(eager._programs) == before + MOST
+        assert (found is None) is (factor >= 102 + settings.recompile_limit)
+    assert len(eager._programs) == before + settings.recompile_limit
     eager._builds.pop(op, None)
 
 

@@ -7,7 +7,7 @@ import unittest
 import pytest
 
 import weft
-from weft.capture.counters import counters
+from weft.core.counters import counters
 from weft.testing import CompileCounter, TestCase
 
 

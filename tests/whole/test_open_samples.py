@@ -18,6 +18,7 @@ import weft
 from tests.aot.test_sizes import sharing
 from tests.whole.test_native_samples import OPS, UNDEFINED, UNTIED, Case, arrays_in, function_of, leaves
 from weft.aot import runtime
+from weft.core import varying
 from weft.core.settings import settings
 from weft.ops.record import Op
 from weft.ops.samples import Maker
@@ -40,6 +41,7 @@ Outcome = tuple[str, Any, Any]
 @pytest.fixture(autouse=True)
 def strictly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(settings, "strict", True)
+    monkeypatch.setattr(varying, "LOUD", 99)  # some ops ask for sizes
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

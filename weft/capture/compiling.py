@@ -36,10 +36,12 @@ from weft.capture.sources import fetch
 from weft.capture.sources import function as own_function
 from weft.capture.transforms import is_transforming
 from weft.core import modes
+from weft.core.counters import count
 from weft.core.interrupts import let_through
 from weft.core.logs import is_heard, observers
 from weft.core.records import replace
 from weft.core.settings import settings
+from weft.core.varying import VARYING
 from weft.graph.graph import Graph
 from weft.graph.node import READ_FROM
 from weft.tensor.base import Tensor
@@ -190,6 +192,8 @@ def _entry(
     outcome.recorder.finish()
     graph.output(tuple(outputs))
     graph.placeholders_first()
+    if request.varying is not None:
+        graph.meta[VARYING] = request.varying
     module = GraphModule(outcome.recorder.constants, graph, lazily=True)
     module.materialise(request.context.backend)
     for item in outcome.inputs:
@@ -250,6 +254,7 @@ def _kept(
     found = shortcut(recipe, factory, _check_of, _missing, function, values, direct)
     if found is None:
         return None
+    count("built", "native entries")
     text, names, _kind = found
     parameters = tuple(map(local_name, parameter_names(recipe.code)))
     call = Emitted(text, namespace | names, parameters, [], recipe.code).make()
@@ -277,6 +282,7 @@ def _make_native_entry(
         found = shortcut(recipe, factory, _check_of, behind, function, values)
         if found is None:
             return None
+        count("built", "native entries")
         text, names, kind = found
         return replace(emitted, text=text, namespace=emitted.namespace | names).make(), kind
 

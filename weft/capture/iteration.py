@@ -15,6 +15,8 @@ from weft.capture.builtins import answers, expect, len_, type_of
 from weft.capture.c_arguments import CONTAINERS, ORDER, TEXT
 from weft.capture.c_calls import METHODS
 from weft.capture.calls import HANDLERS, handles
+from weft.capture.iterators import is_iterable
+from weft.capture.open_texts import OpenText, joined
 from weft.capture.protocols import EQUALITY, StandIns, answers_in_c, is_users
 from weft.capture.raising import awaited_truth, require
 from weft.capture.sources import c_base
@@ -175,6 +177,22 @@ def format_text(machine: Machine, receiver: Any, args: Args, kwargs: Kwargs) -> 
 
 
 METHODS["format"] = format_text
+
+
+def join_texts(machine: Machine, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+    """`separator.join(texts)`, of which some may be open: C code would refuse them as no strings."""
+    if not machine.wrapping.volatile or type(receiver) is not str or len(args) != 1 or kwargs:
+        return False, None
+    if not is_iterable(args[0]):
+        return False, None
+    texts = args[0] if type(args[0]) in (list, tuple) else machine.iterators.items(args[0])
+    if {OpenText} <= set(map(type, texts)) <= {str, OpenText}:
+        parts = [part for text in texts for part in (receiver, text)]
+        return True, joined(parts[1:])
+    return True, machine.world.keep(machine.native(receiver.join, texts))
+
+
+METHODS["join"] = join_texts
 
 
 def _as_object(name: str) -> None:

@@ -6,25 +6,22 @@ symbols from then on. One idea: what changed once will change again.
 # Note [Wild values]
     print(f"loss {loss.item():.3f}")      the text depends on a number that is another one in every call
 Symbols do not help where code needs the value itself, and an entry for each value would soon be one too many.
-So a float, or a text that a resumed frame was given, that made entries miss `OFTEN` is called wild: code that
-asks for its value breaks the graph there, and runs as it is.
+So a float, or a text that a resumed frame was given, that made an entry miss is called wild: code that asks
+for its value breaks the graph there, and runs as it is.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
 from weft.capture.bytecode.effects import STACK
-from weft.capture.counters import count
-from weft.capture.guards import Guard, explain_miss, fetching, wild
+from weft.capture.guards import Guard, explain_miss, fetching, shown, wild
 from weft.capture.sources import Ref, fetch, local
+from weft.core.counters import count
 from weft.core.interrupts import let_through
 from weft.tensor.base import Tensor
-
-OFTEN = 3
 
 
 def changed_by(
@@ -36,8 +33,8 @@ def changed_by(
     return set().union(*[changed_sources(guard, function, arguments) for guard in guards])
 
 
-def wild_by(misses: list[Guard], counts: Counter[str], function: Any, arguments: dict[str, Any]) -> set[str]:
-    """The marks of values that have now made entries miss often."""
+def wild_by(misses: list[Guard], function: Any, arguments: dict[str, Any], dynamic: bool | None) -> set[str]:
+    """The marks of values that have made entries miss which ask for them."""
     found = set()
     for source in [source for guard in misses for source in guard.exact_sources()]:
         try:
@@ -47,8 +44,9 @@ def wild_by(misses: list[Guard], counts: Counter[str], function: Any, arguments:
             continue
         if type(value) is float or (type(value) is str and str(source).startswith(ON_THE_STACK)):
             found.add(wild(source))
-    counts.update(found)
-    return {mark for mark in found if counts[mark] >= OFTEN}
+        elif type(value) is int and dynamic is None:
+            found.add(shown(source))
+    return found
 
 
 ON_THE_STACK = str(local(STACK)).removesuffix("']")
@@ -81,6 +79,24 @@ def changed_sources(guard: Guard, function: Any, arguments: dict[str, Any]) -> s
         let_through(error)
         return set()
     return set() if guard.holds(read) else changed
+
+
+def failing(guards: Iterable[Guard], function: Any, arguments: dict[str, Any]) -> list[Guard]:
+    """The guards that do not hold."""
+    read = fetching(function, arguments)
+    return [guard for guard in guards if not guard.holds(read)]
+
+
+def apart(guards: Iterable[Guard], function: Any, arguments: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """The numbers, sizes and objects whose values made guards fail: what is asked for, and what was found."""
+    read = fetching(function, arguments)
+    found: dict[str, tuple[str, str]] = {}
+    for guard in guards:
+        try:
+            found |= guard.apart(guard.found(read))
+        except Exception as error:
+            let_through(error)
+    return found
 
 
 # Note [Siblings]

@@ -1,8 +1,8 @@
-"""Open texts: strings that are formatted from a float that differs in every call.
+"""Open texts: strings that are formatted from a number that differs in every call.
 
-Takes expressions of floats, and how they are to be formatted; gives objects that stand for the text. One
+Takes expressions of numbers, and how they are to be formatted; gives objects that stand for the text. One
 idea: such a text may be handed around, joined with others and given back, since the entry makes it anew from
-the float; code that looks into it breaks the graph there, as asking for the float would.
+the number; code that looks into it breaks the graph there, as asking for the number would.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def written(op: str, number: Any, seen: str, *more: str) -> OpenText | None:
     has to say what becomes of it.
     """
     expression: Expression = number.expression
-    if expression.kind is not float or expression.size > LARGEST:
+    if expression.kind not in (int, float) or expression.size > LARGEST:
         return None
     try:
         hint = OPERATIONS[op][0](number.hint, *more)
-    except ValueError as error:  # a specification that no float has
+    except ValueError as error:  # a specification that no such number has
         let_through(error)
         return None
     return OpenText(Expression(op, (expression, *map(constant, more)), str), hint, seen)

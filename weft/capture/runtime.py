@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -25,7 +24,6 @@ from typing import Any
 from weft.autograd.compiled_calls import Unexpected
 from weft.capture.binding import parameter_names, takes_alike
 from weft.capture.break_instruction import enter_original
-from weft.capture.counters import count
 from weft.capture.deoptimise import AS_WRITTEN, Errors, Setbacks, Tail, failure, line_of
 from weft.capture.eligible import may_compile
 from weft.capture.fronts import front_code, is_front, make_front, original_call, public, uncounted
@@ -33,7 +31,7 @@ from weft.capture.fronts import original_of as original_of
 from weft.capture.guards import Guard, explain_miss
 from weft.capture.kinds import Unsupported, render_break
 from weft.capture.logs import warn_user
-from weft.capture.misses import adopted, changed_by, is_gone, sizes_given, wild_by
+from weft.capture.misses import adopted, apart, changed_by, failing, is_gone, sizes_given, wild_by
 from weft.capture.policy import MARK
 from weft.capture.reading import MISS
 from weft.capture.regions import Region, active, close_seam, current_region, leave, open_seam, outside
@@ -42,11 +40,13 @@ from weft.capture.verifying import differing, uncompiled
 from weft.core import device, dtypes
 from weft.core.collection import Living, promote, put_off
 from weft.core.contexts import set_to
+from weft.core.counters import count
 from weft.core.handlers import in_own_context, out_of_handlers
 from weft.core.interrupts import let_through
 from weft.core.logs import log, tell
 from weft.core.once import lock
 from weft.core.settings import settings
+from weft.core.varying import Varying
 from weft.nn.modules.module import Module
 
 DEEPEST = 30  # compiled frames may lie on each other: each is several of Python's, whose number is limited
@@ -83,6 +83,8 @@ class Request:
     """Sources (as text) that changed between calls: their sizes and scalars are to be symbols."""
     kept: bool = True
     """Whether what other processes have captured may be used."""
+    varying: Varying | None = None
+    """What takes note of the programs of this code."""
 
 
 @dataclass(slots=True)
@@ -182,6 +184,8 @@ class Installed:
     opens: bool = False
     streak: int = 0
     """How often its graph has failed since it last succeeded."""
+    made_at: int = 0
+    """Before which call of the function."""
 
 
 PATIENCE = 8
@@ -203,7 +207,7 @@ class CodeCache:
         self.others: dict[tuple[Any, ...], tuple[Installed, ...]] = {}
         """Entries made under other defaults."""
         self.lock = lock()
-        self.misses: Counter[str] = Counter()
+        self.varying = Varying(f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})")
         self.volatile: set[str] = set()
         self.given_up: str | None = None
         self.looks, self.cramped = True, 0  # for what others have captured; captures that lacked room
@@ -311,19 +315,24 @@ class CodeCache:
                 return None
             arguments = dict(zip(parameter_names(self.code), values))
             self.entries = tuple(one for one in self.entries if not self._is_spent(one, function, arguments))
-            reasons = self._note_misses(function, arguments)
+            reasons, others = self._note_misses(function, arguments)
             if not self._may_compile(reasons):
                 return None
             context, volatile = self.context, frozenset(self.volatile)
             request = Request(
-                context.backend_call, context.fullgraph, context.dynamic, context, volatile, self.looks
-            )
+                context.backend_call, context.fullgraph, context.dynamic, context, volatile, self.looks,
+                self.varying,
+            )  # fmt: skip
             defaults = _defaults()
             entry = adopted(contexts, context, function, arguments)
-            entry = entry or self._capture(function, arguments, request)
+            if entry is None:
+                entry = self._capture(function, arguments, request)
+                if entry is not None and entry.reason is None and self.varying.is_followed:
+                    self.varying.build(others, others, warn_user)
             if entry is None or defaults != _defaults() or defaults != self.defaults:  # changed meanwhile
                 return None
             installed = context.install(self, entry, request)
+            installed.made_at = self.varying.now
             self.entries = (installed, *self.entries)
             self.refresh()
             return installed
@@ -354,6 +363,7 @@ class CodeCache:
             tell("end", self.code)
         if entry.reason is None:
             count("frames", "ok")
+            count("built", "captures")
         if entry.stop is not None:
             count("graph_break", str(entry.stop))
         tell("entry", self.code, entry)
@@ -374,26 +384,30 @@ class CodeCache:
         self.given_up = None if 0 < self.cramped < PATIENCE else text
         warn_user(f"{text}; it runs uncompiled {'this time' if self.given_up is None else 'from now on'}")
 
-    def _note_misses(self, function: FunctionType, arguments: dict[str, Any]) -> list[str]:
-        """Why no entry served the call. What changed is a symbol in the next capture."""
-        reasons, missed = [], []
+    def _note_misses(
+        self, function: FunctionType, arguments: dict[str, Any]
+    ) -> tuple[list[str], dict[str, str]]:
+        """Why no entry served the call, and the values of what each of them has another value for: where one
+        misses for another reason, it is code that goes another way. What changed is a symbol in the next
+        capture."""
+        reasons, common = [], None
         for installed in self.entries:
-            miss = explain_miss(installed.entry.guards, function, arguments)
-            reason = "an unknown reason" if miss is None else str(miss)
+            guards = failing(installed.entry.guards, function, arguments)
+            reason = str(explain_miss(guards[:1], function, arguments) or "an unknown reason")
             reasons.append(reason)
-            self.misses[reason] += 1
-            if miss is not None:
-                missed.append(miss.guard)
-                self.volatile |= changed_by(installed.entry.guards, function, arguments, self.context.dynamic)
-        if not self.context.fullgraph:
-            self.volatile |= wild_by(missed, self.misses, function, arguments)
+            self.volatile |= changed_by(guards, function, arguments, self.context.dynamic)
+            if not self.context.fullgraph:
+                self.volatile |= wild_by(guards, function, arguments, self.context.dynamic)
+            values = apart(guards, function, arguments)
+            self.varying.note({name: was for name, (was, _now) in values.items()}, installed.made_at)
+            common = {name: now for name, (_was, now) in values.items() if common is None or name in common}
         if reasons:
             count("recompiles", reasons[0])
             log("recompiles", lambda: f"{self.code.co_qualname}: " + "; ".join(reasons))
             tell("miss", self.code, reasons)
             for listener in self.context.on_miss:
                 listener(reasons[0], self.code)
-        return reasons
+        return reasons, common or {}
 
     def _may_compile(self, reasons: list[str]) -> bool:
         code = self.code
@@ -506,7 +520,7 @@ class Context:
                 cache.others.clear()
                 cache.given_up, cache.cramped = None, 0
                 cache.volatile.clear()
-                cache.misses.clear()
+                cache.varying = Varying(cache.varying.where)
                 cache.refresh()
 
     # -- the backend -----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import numpy as np
 
 from weft.capture.bytecode.instructions import Instruction
 from weft.capture.frame import Frame, Unread
-from weft.capture.guards import TensorFacts, wild
+from weft.capture.guards import TensorFacts, shown, wild
 from weft.capture.namespaces import ModuleDict
 from weft.capture.open_texts import OpenText, written
 from weft.capture.rebuild.sets import filled, filling, table_size
@@ -36,7 +36,7 @@ from weft.core.types import Size
 from weft.tensor.base import PLAIN, Parameter, Tensor
 from weft.trace.breaks import Break
 from weft.trace.fake import fake_of, is_fake
-from weft.trace.scalars import SymBool, SymFloat, SymInt
+from weft.trace.scalars import SymBool, SymFloat, SymInt, SymNumber, is_untold
 
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
@@ -138,10 +138,12 @@ class Wrapping:
 
     def open_text(self, op: str, number: Any, *more: str) -> OpenText | None:
         """A number that is another one in every call, as text that need not be known; None for others."""
-        if not self.volatile or type(number) is not SymFloat or not self.scalars.tells(number.expression):
+        if not self.volatile or not isinstance(number, SymNumber) or is_untold(number):
             return None
         sources = [self.scalars.sources.get(one) for one in number.expression.symbols]
-        seen = next((str(source) for source in sources if source and wild(source) in self.volatile), None)
+        seen = next(
+            (str(each) for each in sources if each and self.volatile & {wild(each), shown(each)}), None
+        )
         found = None if seen is None else written(op, number, seen, *more)
         self.machine.open_texts |= found is not None
         return found

@@ -182,7 +182,7 @@ MODULES: Final[Mapping[str, Place]] = {
         optimize_assert="weft.compiler:optimize_assert",
     ),
     "torch._dynamo.utils": gather(
-        f"{TORCH_INTERNALS}.dynamo_utils", counters="weft.capture.counters:counters", same="weft.testing:same"
+        f"{TORCH_INTERNALS}.dynamo_utils", counters="weft.core.counters:counters", same="weft.testing:same"
     ),
     "torch._dynamo.exc": Place(names=_EXCEPTIONS),
     "torch._dynamo.config": same(f"{TORCH_INTERNALS}.configs:dynamo"),

@@ -13,6 +13,13 @@ class LinAlgError(RuntimeError):
     """A matrix has no such factorisation (singular, not positive definite, …)."""
 
 
+class NotCompiled(BaseException):
+    """Something was not compiled, or compiled too often, though it runs. Raised in strict mode only.
+
+    No Exception: an entry whose graph raises one runs its original instead.
+    """
+
+
 def no_derivative(text: str, kind: type[RuntimeError] = RuntimeError) -> NoReturn:
     """Raises: a rule says that a derivative is not there, which is no failure of whoever asks for it ahead of
     time.

@@ -39,6 +39,8 @@ class Seams:
     """Where native code is at hand: takes an op and its arguments, arrays among them, and gives its result,
     or None where the array kernel is to do it."""
 
+    loudly: Callable[[str], None] = staticmethod(lambda text: None)
+    """Said where compiled code, about to run, has something to tell its user: warns at the user's line."""
     tracer: Callable[[], Any] | None = None
     """While some thread traces modules symbolically: gives the tracer of this context, or None. It is asked
     by calls of modules and by reads of their parameters."""

@@ -6,7 +6,7 @@ instead of asking for their value (asking is sound: the capture then holds for t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from operator import index
 from typing import Any, SupportsIndex
 
@@ -30,6 +30,11 @@ class Symbolic:
 def size_of(value: SupportsIndex) -> Any:
     """The value as a plain int, as `operator.index` gives it; symbolic ints are handed on."""
     return value if isinstance(value, Symbolic) else index(value)
+
+
+def applied(function: Callable[[Any], Any], value: Any) -> Any:
+    """`function(value)`, as of `float`, `int` and those of `math`; of a symbolic number a symbolic one."""
+    return value.owner.apply(function, value) if isinstance(value, Symbolic) else function(value)
 
 
 def any_symbolic(values: Iterable[object]) -> bool:

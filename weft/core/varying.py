@@ -1,29 +1,135 @@
-"""Varying: when to stop making programs for numbers that are others in each call.
+"""Varying: numbers, sizes and objects for whose values program after program is built.
 
-Takes note of calls and of the programs that are made for them; says whether one more is worth making. One
-idea: a program has to be used to be worth what it costs, so a function that needs a new one every few calls
-is better off without.
+Takes note of what programs are built for, and of calls; says so loudly where a third value of the same thing
+has cost one, and when one more is not worth making. One idea: a second value of anything makes it an input,
+so what costs a third program decides the structure, and whoever wrote it ought to know.
 
 # Note [Numbers that vary]
-    for n in range(1000): compiled(x, n)      calls 0 to 4: a program each; from then on n is looked at anew
-Programs are made for the numbers that they cannot read when they run. The fifth for tensors that lie alike
-(so that nothing but numbers differs) within fifty calls is the last: other numbers run op by op, programs
-that there are go on to be used, and numbers that come fifty times in a row get one after all. So do floats
-that programs read when they run, where that takes calls of Python's.
+    for n in range(2, 1000): compiled(x, n)     n decides the structure: how many diagonals there are
+
+    call 0, 1      a program each: other values, or 0 and 1, are what code paths are made of
+    call 2         the third value within a hundred calls: one warning, which names L['n']; `strict` raises
+    to the eighth  programs are still built: `settings.recompile_limit` of them within a hundred calls for
+                   tensors that lie alike
+    from then on   values that have a program use it; others run op by op. One that comes fifty times in a
+                   row gets a program all the same
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final
 
+from weft.core.counters import count
+from weft.core.errors import NotCompiled
 from weft.core.once import lock
+from weft.core.seams import seams
+from weft.core.settings import settings
 
-MOST: Final = 5
-WITHIN: Final = 50
+WITHIN: Final = 100
+"""The calls within which programs are too many."""
+STAYS: Final = 50
+"""So often in a row the same numbers come that they get a program all the same."""
+LOUD = 3
+"""For so many values of one thing."""
 MOST_LAYOUTS: Final = 64
+MOST_VALUES: Final = 64
+PATHS: Final = frozenset({"0", "1", "0.0", "1.0", "-0.0", "True", "False", "None"})
+"""Values that code asks for to choose what it does: a program for each is no waste."""
+VARYING: Final = "varying"
+"""In `meta` of a graph: the `Varying` of the function that it was captured from."""
+
+
+class Varying:
+    """What the programs of one function were built for."""
+
+    __slots__ = ("where", "told", "_calls", "_built", "_lock")
+
+    def __init__(self, where: str = "a graph") -> None:
+        self.where = where
+        """The function, as warnings say it."""
+        self.told = False
+        self._calls: list[array[int]] = []
+        self._built: dict[str, dict[str, int]] = {}  # the call at which a value last cost a program
+        self._lock = lock()
+
+    def follow(self, calls: array[int]) -> None:
+        """Calls that are counted there are calls of this function."""
+        if not any(each is calls for each in self._calls):
+            self._calls = [*self._calls, calls]
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether calls are counted: the programs of backends that do not are none of ours."""
+        return bool(self._calls)
+
+    @property
+    def now(self) -> int:
+        """How many calls there were."""
+        return sum([each[0] for each in self._calls])
+
+    def note(self, values: Mapping[str, str], at: int | None = None) -> None:
+        """A program was built for these values, by name, `at` that call."""
+        when = self.now if at is None else at
+        with self._lock:
+            for name, value in values.items():
+                known = self._built.setdefault(name, {})
+                if value not in known and len(known) >= MOST_VALUES:
+                    known.clear()
+                known[value] = when
+
+    def build(
+        self, values: Mapping[str, str], changed: Iterable[str], say: Callable[[str], None] | None = None
+    ) -> None:
+        """A program is about to be built for these values, since those that `changed` were others before.
+        Where that makes too many, one warning says so, or `strict` an error.
+        """
+        self.note(values)
+        since = self.now - WITHIN
+        for name in changed:
+            if values[name] in PATHS:
+                continue
+            seen = [each for each, at in self._built[name].items() if at > since and each not in PATHS]
+            if len(seen) >= LOUD:
+                self._say(told(self.where, name, seen), say or seams.loudly)
+                return
+
+    def _say(self, text: str, say: Callable[[str], None]) -> None:
+        if settings.strict:
+            raise NotCompiled(text)
+        with self._lock:
+            before, self.told = self.told, True
+        if not before:
+            count("varying", text)
+            say(text)
+
+    def __deepcopy__(self, _memo: object) -> Varying:
+        return self
+
+
+def told(where: str, name: str, values: list[str]) -> str:
+    """What to say where programs were built for these values of one thing."""
+    shown = ", ".join(values[-LOUD:])
+    return (
+        f"weft.compile built programs for {len(values)} values of {name} within {WITHIN} calls of {where}: "
+        f"{shown}. {_advice(name)}"
+    )
+
+
+def _advice(name: str) -> str:
+    if ".size()[" in name:
+        return (
+            "Sizes are inputs of a program unless they are marked static, `dynamic=False` is given, or the "
+            "code asks for their values: leave them open."
+        )
+    if name.startswith(("len(", "the keys of ", "the object ")):
+        return "Hand over the same object, or one of the same make, or read it outside of the function."
+    return (
+        "It decides the structure of the program, or its value is asked for: hand it over as a tensor, keep "
+        "it the same, or compute what depends on it outside of the function."
+    )
 
 
 class Staying:
@@ -40,14 +146,14 @@ class Staying:
         if numbers != self._numbers:
             self._numbers, self._row = numbers, 0
         self._row += 1
-        if self._row < WITHIN:
+        if self._row < STAYS:
             return False
         self._numbers = None
         return True
 
 
 class Builds:
-    """The programs of one function, as far as they tell whether its numbers vary."""
+    """The programs of one graph, as far as they tell whether one more for other numbers is worth making."""
 
     __slots__ = ("calls", "settled", "_made", "_waiting", "_lock")
 
@@ -64,12 +170,15 @@ class Builds:
         """Notes a new program for inputs that, but for numbers, look like this. True for the one with which
         it is settled that they vary.
         """
+        most = settings.recompile_limit
         with self._lock:
             if len(self._made) >= MOST_LAYOUTS and layout not in self._made:
                 self._made.clear()
-            times = self._made.setdefault(layout, deque(maxlen=MOST))
+            times = self._made.setdefault(layout, deque())
             times.append(self.calls[0])
-            if self.settled or len(times) < MOST or times[-1] - times[0] >= WITHIN:
+            while len(times) > most:
+                times.popleft()
+            if self.settled or len(times) < most or times[-1] - times[0] >= WITHIN:
                 return False
             self.settled = True
             return True
@@ -80,11 +189,3 @@ class Builds:
             return True
         with self._lock:
             return self._waiting.again(numbers)
-
-
-def told(where: str, names: Iterable[str]) -> str:
-    """What to say where it is settled that these numbers of a function vary."""
-    return (
-        f"weft.compile made {MOST} programs within {WITHIN} calls of {where}, since {' and '.join(names)} "
-        "varied. What varies runs op by op from now on."
-    )

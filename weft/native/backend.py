@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from weft.core.collection import promote, put_off
+from weft.core.counters import count
 from weft.core.generator import Generator
 from weft.core.handlers import in_own_context
 from weft.core.interrupts import let_through
@@ -24,8 +25,7 @@ from weft.core.logs import is_heard, log, observers, tell
 from weft.core.once import lock
 from weft.core.recent import Recent
 from weft.core.records import record
-from weft.core.varying import Builds, Staying
-from weft.core.varying import told as told_of
+from weft.core.varying import VARYING, Builds, Staying, Varying
 from weft.graph.node import READ_FROM
 from weft.graph.text import READS_GRAPH, TAKES_SIZES
 from weft.native.cpu.calls import is_known
@@ -55,14 +55,13 @@ class Layout:
     """A tensor on an array."""
     refuse: Callable[[str], None] = lambda reason: None
     """Told why a graph has no program; may raise."""
-    varies: Callable[[str], None] = lambda reason: None
-    """Told which numbers vary so much that no more programs are made for them."""
     otherwise: Callable[[Any, list[Any]], Callable[[list[Any]], Any]] = lambda module, examples: (
         lambda values: module.forward(*values)
     )
     """Compiles a graph that has no program."""
 
 
+FAILED: Final = "a number for which Python raises, or that has more than 64 bits"
 _warned: set[str] = set()
 """Reasons that were said already: a process that cannot run code says so once."""
 MOST_PROGRAMS: Final = 64
@@ -84,6 +83,9 @@ class Compiled:
         self.otherwise: Callable[[list[Any]], Any] | None = None
         self.lock = lock()
         self.builds = Builds()
+        self.varying: Varying = graph_module.graph.meta.get(VARYING) or Varying()
+        self.narrow: list[tuple[Any, Any]] = []
+        """Layouts and keys of programs that are for the very numbers of their calls, the latest last."""
         self.staying = Staying()
         self.places = open_places(graph_module.graph)
         """Of sizes that are open: see `weft.native.lower.opening`."""
@@ -103,7 +105,7 @@ class Compiled:
             except Changed:
                 pass
             except Failed:
-                return self.op_by_op(inputs)
+                return self.op_by_op(inputs, FAILED)
         return self.looked_up(inputs, arrays)
 
     def looked_up(self, inputs: tuple[Any, ...], arrays: list[Any]) -> tuple[Any, ...]:
@@ -115,20 +117,24 @@ class Compiled:
             program = self.settled(key, given) if self.templates else None
         if program is None:
             if not self.builds.wants(key):
-                return self.op_by_op(inputs)
+                return self.op_by_op(inputs, "numbers that have no program, since they vary")
             program = self.new_program(key, given)
-        if isinstance(program, str) or any(is_copied(given[n], arrays[n]) for _, n in program.written):
+        if isinstance(program, str):
             return self.op_by_op(inputs)
+        if any(is_copied(given[n], arrays[n]) for _, n in program.written):
+            return self.op_by_op(inputs, "an input that is written, and of which programs take copies")
         sees = program.looks and self.tells(program) and all(is_looked_at(each) for each in arrays)
         self.last = program if sees else None
         program = self.with_floats(program, given) if program.python else program
         try:
             return self.results(program, inputs, program(given))
-        except (Changed, Failed):  # changed: an input that may not be written
-            return self.op_by_op(inputs)
+        except Changed:
+            return self.op_by_op(inputs, "an input that may not be written")
+        except Failed:
+            return self.op_by_op(inputs, FAILED)
 
     def new_program(self, key: Any, given: list[Any]) -> Program | str:
-        """The program for inputs that had none; says so where it is the last for numbers that vary."""
+        """The program for inputs that had none."""
         with self.lock:
             known: Program | str | None = self.programs.get(key)
             if known is not None:  # of another thread
@@ -137,9 +143,12 @@ class Compiled:
                 self.programs.drop()
             program = in_own_context(self.program, given)
             self.programs.keep(key, program)
-            settled = self.is_narrow(program) and self.builds.made(self.layout_of(key, given))
-        if settled:
-            self.layout.varies(self.varying(layout_of(key)))
+            if self.is_narrow(program):
+                layout = self.layout_of(key, given)
+                self.builds.made(layout)
+                values, changed = self.built_for(key, layout)
+                self.narrow = [*self.narrow[1 - MOST_PROGRAMS :], (layout, key)]
+                self.varying.build(values, changed)
         return program
 
     def tells(self, program: Program) -> bool:
@@ -185,25 +194,25 @@ class Compiled:
         self.fixed[key] = found = program if isinstance(made, str) or made.python else made
         return found
 
-    def varying(self, layout: Any) -> str:
-        """Names the numbers for whose changing values program after program was made."""
-        columns = zip(*[key for key in [*self.programs] if layout_of(key) == layout], strict=True)
-        graph = self.graph_module.graph
-        varied = [node for node, column in zip(graph.placeholders, columns) if len({*column}) > 1]
-        read = [node.meta.get(READ_FROM, (node.name, "")) for node in varied]
-        if read and read[0][1]:
-            return told_of(read[0][1], dict.fromkeys([name for name, _ in read]))
-        names = [name for name, _ in read]
-        sources = [node.meta["source"] for node in graph.nodes if node.meta.get("source")]
-        file, line, function = sources[0] if sources else ("", 0, "")
-        return told_of(
-            f"a part of {function} ({file}:{line})" if sources else "a graph", names or ["a number"]
-        )
+    def built_for(self, key: Any, layout: Any) -> tuple[dict[str, str], list[str]]:
+        """The numbers that a program for this key is for, by name, and which of them were others for all
+        programs for arrays that lie alike."""
+        others = [known for lies, known in self.narrow if lies == layout]
+        values, changed = {}, []
+        for node, fact, *known in zip(self.graph_module.graph.placeholders, key, *others, strict=True):
+            if type(fact) is tuple and len(fact) == 2:
+                name = node.meta.get(READ_FROM, (node.name,))[0]
+                values[name] = fact[1] if type(fact[1]) is str else repr(fact[1])
+                changed += [name] if known and fact not in known else []
+        return values, changed
 
-    def op_by_op(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def op_by_op(self, inputs: tuple[Any, ...], reason: str = "") -> tuple[Any, ...]:
+        """A call without a program; one that there is none for at all was told of when that was found."""
         if self.otherwise is None:
             self.otherwise = self.layout.otherwise(self.graph_module, list(inputs))
         results: tuple[Any, ...] = self.otherwise(list(inputs))
+        if reason:
+            self.layout.refuse(f"no native program: {reason}")
         return results
 
     def results(self, program: Program, inputs: tuple[Any, ...], values: list[Any]) -> tuple[Any, ...]:
@@ -296,6 +305,8 @@ def is_watched() -> bool:
 
 def told(program: Program, arrays: list[Any], graph_module: Any, seconds: float = 0.0) -> Program:
     """Says what a new program does, and how long it took to make."""
+    count("built", "programs")
+    count("built", "kernels", _looking.kernels_in(program))
     if is_watched():
         _looking.say(program)
         tell("program", graph_module, program, arrays, seconds)

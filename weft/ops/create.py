@@ -19,7 +19,7 @@ from weft.core.arrays import MODULES, NUMPY, Array, ArrayFunction, ArrayModule, 
 from weft.core.device import creation_device
 from weft.core.devices import DEVICES, HOST, Device, device_at, device_of, transfer
 from weft.core.dtypes import BY_NUMPY, dtype, scalar_dtype
-from weft.core.symbolic import Symbolic, any_symbolic, size_of
+from weft.core.symbolic import Symbolic, any_symbolic, applied, size_of
 from weft.core.types import (
     TensorType,
     channels_last,
@@ -295,7 +295,9 @@ class Steps:
                 raise ValueError("step must be nonzero")
             self.count = max(0, -((start - end) // step))
         else:
-            self.count = math.ceil((end - start) / step)
+            self.count = int(
+                math.ceil((end - start) / step)
+            )  # which decides the structure: a symbol is asked
         if self.kind.category == dtypes.INTEGER:
             start, step = _whole(start), _whole(step)
         self.start, self.step = start, step
@@ -304,7 +306,7 @@ class Steps:
     def _check(start: Any, end: Any, step: Any) -> None:
         if step == 0:
             raise RuntimeError("step must be nonzero")
-        if not all(isinstance(v, Symbolic) and isinstance(v, int) or math.isfinite(v) for v in (start, end)):
+        if not all(isinstance(v, int) or applied(math.isfinite, v) for v in (start, end)):
             raise RuntimeError(f"unsupported range: {_short(start)} -> {_short(end)}")
         if (step > 0 and end < start) or (step < 0 and end > start):
             raise RuntimeError("upper bound and lower bound inconsistent with step sign")

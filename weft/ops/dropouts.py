@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.core.generator import Generator
+from weft.core.symbolic import applied
 from weft.core.types import TensorType
 from weft.core.warn import warn
 from weft.ops.families import composite
@@ -65,7 +66,7 @@ def _drop(x: Any, p: float, training: bool, inplace: bool, feature: bool, alpha:
     if not alpha:
         noise = no_grad(lambda: ops.div(kept, 1 - p))
         return x.mul_(noise) if inplace else ops.mul(x, noise)
-    scale = 1.0 / math.sqrt((ALPHA * ALPHA * p + 1) * (1 - p))
+    scale = 1.0 / applied(math.sqrt, (ALPHA * ALPHA * p + 1) * (1 - p))
     shift = no_grad(lambda: ops.add(ops.mul(ops.sub(kept, 1), ALPHA * scale), ALPHA * scale * p))
     noise = no_grad(lambda: ops.mul(kept, scale))
     return x.mul_(noise).add_(shift) if inplace else ops.add(ops.mul(x, noise), shift)

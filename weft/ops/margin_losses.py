@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import float32, float64, int64
+from weft.core.symbolic import applied
 from weft.core.types import Size, TensorType
 from weft.ops.batching import unchanged
 from weft.ops.families import HIDDEN, composite, index
@@ -94,7 +95,7 @@ def margin_ranking_loss(input1: TensorLike, input2: TensorLike, target: TensorLi
             f"input1: {shapes[0]}, input2: {shapes[1]}, target: {shapes[2]} "
         )
     gap = ops.mul(ops.neg(target), ops.sub(input1, input2))
-    return ops.clamp_min(ops.add(gap, float(margin)), 0)
+    return ops.clamp_min(ops.add(gap, applied(float, margin)), 0)
 
 
 def _soft_samples(make: Maker) -> Iterator[Sample]:

@@ -23,7 +23,7 @@ from weft.core.devices import device_at
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.generator import Generator
 from weft.core.naming import named
-from weft.core.symbolic import Symbolic
+from weft.core.symbolic import applied
 from weft.core.types import TensorType, layout, preserve_format
 from weft.core.warn import warn
 from weft.ops.create import LIKE, OPTIONS
@@ -257,7 +257,7 @@ def _written(
 
 def _floats(*values: Any) -> tuple[Any, ...]:
     """Parameters as the floats they stand for; those that a capture keeps open are not asked for values."""
-    return tuple([value if isinstance(value, (complex, Symbolic)) else float(value) for value in values])
+    return tuple([value if isinstance(value, complex) else applied(float, value) for value in values])
 
 
 # -- checks --------------------------------------------------------------------------------------------------
@@ -324,13 +324,13 @@ def check_integers(kind: dtype, low: int, high: int) -> None:
             raise RuntimeError(f"{label} is out of bounds for {kind.cpp_name.removesuffix(' int')}")
 
 
-def _whole(value: Any, name: str, label: str) -> int:
+def _whole(value: Any, name: str, label: str) -> Any:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(
             f"{name}() received an invalid combination of arguments - '{label}' must be int, not "
             f"{type(value).__name__}"
         )
-    return int(value)
+    return applied(int, value)
 
 
 # -- new tensors ---------------------------------------------------------------------------------------------

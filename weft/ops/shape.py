@@ -17,6 +17,7 @@ from weft.core.arrays import Array, namespace, row_major
 from weft.core.dims import wrap_dim, wrap_dims
 from weft.core.dtypes import promote_types
 from weft.core.naming import named
+from weft.core.symbolic import applied
 from weft.core.types import TensorType, contiguous_format
 from weft.core.warn import warn
 from weft.ops.batching import joined, leading
@@ -346,10 +347,10 @@ def repeat_interleave(
             raise RuntimeError("Repeats must be non-negative")
         if not kind.shape:
             input, kind = reshape(input, (1,)), like(kind, (1,))
-        shape = kind.shape
-        spread = expand(unsqueeze(input, place + 1), (*shape[: place + 1], int(repeats), *shape[place + 1 :]))
+        shape, count = kind.shape, applied(int, repeats)
+        spread = expand(unsqueeze(input, place + 1), (*shape[: place + 1], count, *shape[place + 1 :]))
         copied = ops.clone(spread, memory_format=contiguous_format)
-        return view(copied, (*shape[:place], shape[place] * int(repeats), *shape[place + 1 :]))
+        return view(copied, (*shape[:place], shape[place] * count, *shape[place + 1 :]))
     counts = type_of(repeats)
     size = kind.shape[place] if kind.shape else 1
     if counts.ndim > 1:

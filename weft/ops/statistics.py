@@ -14,6 +14,7 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import dtype, dtype_of, float32, float64
+from weft.core.symbolic import applied
 from weft.core.types import TensorType
 from weft.core.warn import warn
 from weft.ops.facts import Rule
@@ -325,5 +326,5 @@ def norm(input: TensorLike, p: Any, dim: Dims, keepdim: bool, dtype: DType) -> A
     if isinstance(p, str) and (p != "fro" or (given is not None and len(given) > 2)):
         dims = tuple(range(type_of(input).ndim)) if given is None else tuple(given)
         return ops.linalg_matrix_norm(input, p, dims, keepdim, dtype=dtype)
-    order = 2.0 if p is None or p == "fro" else float(p)
+    order = 2.0 if p is None or p == "fro" else applied(float, p)
     return ops.linalg_vector_norm(input, order, dim, keepdim, dtype=dtype)

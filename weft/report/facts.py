@@ -87,6 +87,7 @@ def _summary(seen: Observed, graphs: list[Facts], programs: list[Facts], breaks:
         "recompiles": len(seen.misses),
         "ops": sum(node["op"].startswith("call") for graph in graphs for node in graph["nodes"]),
         "guards": sum(len(list(each.entry.guards)) for each in seen.entries),
+        **{kind: seen.built.get(kind, 0) for kind in ("plans", "native entries")},
         "programs": len(programs),
         "kernels": sum(step["kind"].startswith("kernel") for step in steps),
         "products": sum("product" in step["kind"] for step in steps),

@@ -14,6 +14,7 @@ from time import perf_counter
 from types import CodeType
 from typing import Any
 
+from weft.core.counters import built
 from weft.core.logs import observers
 
 
@@ -48,6 +49,8 @@ class Observed:
     misses: list[tuple[CodeType, list[str]]] = field(default_factory=list)
     """Calls that nothing compiled served, and why each entry did not."""
     programs: list[Made] = field(default_factory=list)
+    built: dict[str, int] = field(default_factory=dict)
+    """How much was built in the block: see `weft.core.counters`."""
     _began: list[float] = field(default_factory=list)
     _took: float = 0.0
 
@@ -89,9 +92,10 @@ def observe(title: str = "compiled code") -> Iterator[Observed]:
     >>> len(seen.graphs)
     1
     """
-    seen = Observed(title)
+    seen, before = Observed(title), built()
     observers.append(seen)
     try:
         yield seen
     finally:
         observers.remove(seen)
+        seen.built = {kind: max(0, number - before[kind]) for kind, number in built().items()}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft import compiler
-from weft.capture.counters import counters
+from weft.core.counters import counters
 from weft.testing.equality import Equality
 from weft.testing.graphs import bare_graph, is_graph_text
 

@@ -85,6 +85,11 @@ def tensor(data: Any, **options: Any) -> Any:
     return _copy_of(data, data, "tensor", **options)
 
 
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+    """`weft.as_tensor(data)` of numbers that may vary."""
+    return PUBLIC["as_tensor"](_hinted(data), dtype, device)
+
+
 def new_tensor(self: Tensor, data: Any, **options: Any) -> Any:
     """`self.new_tensor(data)` of a tensor, or of numbers that may vary."""
     if not isinstance(data, Tensor):
@@ -127,5 +132,6 @@ def specials() -> dict[Any, Special]:
         Tensor.index_put_: _index_put(Tensor.index_put_),
         REGISTRY["contiguous"].face: contiguous,
         PUBLIC["tensor"]: tensor,
+        PUBLIC["as_tensor"]: as_tensor,
         Tensor.new_tensor: new_tensor,
     }

@@ -13,7 +13,7 @@ from typing import Any
 import weft
 from tests.capture.features.harness import everything_strict
 from tests.whole.fuzz.snapshot import Snapshot, difference
-from weft.capture.counters import counters
+from weft.core.counters import counters
 from weft.testing import CompileCounter
 
 Compile = Callable[[Any], Any]

@@ -15,8 +15,8 @@ import pytest
 import weft
 from tests.capture.features.harness import LAST_DIGITS, everything_strict, own_lines, tensor
 from tests.whole.fuzz.snapshot import Snapshot, difference
-from weft.capture.counters import counters
 from weft.compiler import Unsupported
+from weft.core.counters import counters
 from weft.testing import CompileCounterWithBackend
 
 BACKENDS = ("eager", "aot_eager")

@@ -17,8 +17,8 @@ import numpy as np
 
 import weft
 from tests.whole.fuzz.snapshot import Snapshot, difference
-from weft.capture.counters import counters
 from weft.compiler import settings
+from weft.core.counters import counters
 from weft.testing import CompileCounter, CompileCounterWithBackend
 
 NATIVE = os.environ.get("WEFT_TEST_BACKEND") == "native"

@@ -20,8 +20,8 @@ from tests.capture.features.harness import STEADY, everything_strict, tensor
 from weft import nn
 from weft.aot.backends import aot
 from weft.capture import runtime
-from weft.capture.counters import counters
 from weft.compiler import set_logs
+from weft.core.counters import counters
 from weft.utils.checkpoint import checkpoint
 
 

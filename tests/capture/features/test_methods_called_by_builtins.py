@@ -466,6 +466,7 @@ class Counted:
     ],
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:weft.compile built programs")
 def test_numbers_that_vary_are_answers_to_builtins(use):
     def f(x, n):
         y = x * n

@@ -40,6 +40,7 @@ class Iterable:
     __ceil__ = __trunc__ = __floor__
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:weft.compile built programs")  # values are asked for
 USES: dict[str, Callable[[int, float], Any]] = {
     "a truth is True": lambda n, s: ((n > 2) is True, (n > 2) is not True, (s > 1) is False),
     "truths are one another": lambda n, s: ((n > 2) is (s > 1), operator.is_(n > 2, True)),

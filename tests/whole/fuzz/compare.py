@@ -27,6 +27,7 @@ from tests.whole.fuzz.snapshot import Numbers, Snapshot, bits, difference, reach
 from tests.whole.fuzz.threads import forget, threads, were_asked_for
 from weft.autograd.tasks import reachable as tape_behind
 from weft.capture.gradients import is_freed
+from weft.core import varying
 from weft.core.settings import settings
 from weft.ops.sweep import LEAF_SEQUENCE
 
@@ -416,12 +417,12 @@ def compare(source: str, compile_function: Compile = compiled, seconds: float = 
 @contextlib.contextmanager
 def strictly() -> Iterator[None]:
     """Every fallback an error, compiling as often as a program asks for, nothing kept for the next one."""
-    before = settings.strict, settings.recompile_limit
-    settings.strict, settings.recompile_limit = True, 100
+    before = settings.strict, settings.recompile_limit, varying.LOUD
+    settings.strict, settings.recompile_limit, varying.LOUD = True, 100, 100
     try:
         yield
     finally:
-        settings.strict, settings.recompile_limit = before
+        settings.strict, settings.recompile_limit, varying.LOUD = before
         weft.compiler.reset()
 
 

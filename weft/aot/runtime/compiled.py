@@ -41,14 +41,22 @@ from weft.aot.facts import Casts, Input, Value, ViewOf
 from weft.aot.joint import JointGraph, Refused, trace
 from weft.aot.partition import cut, derivative
 from weft.aot.runtime.around import PLAIN_MODES, Around, around, entered
-from weft.aot.runtime.counting import counters, note, refuse
+from weft.aot.runtime.counting import note, note_plan, refuse, strict
 from weft.aot.runtime.nodes import (
     inputs_checked,
     inputs_copied,
     inputs_read,
     inputs_saved,
 )
-from weft.aot.runtime.plans import AnyPlan, AsCaptured, CompiledPlan, Pieces, Program, Template
+from weft.aot.runtime.plans import (
+    AnyPlan,
+    AsCaptured,
+    CompiledPlan,
+    Pieces,
+    Program,
+    Template,
+    as_captured,
+)
 from weft.aot.runtime.rerun import cast_inputs, unchecked
 from weft.aot.saved import INPUT, VALUE
 from weft.aot.sizes import Values, open_sizes
@@ -63,8 +71,7 @@ from weft.core.interrupts import let_through
 from weft.core.naming import home
 from weft.core.once import lock
 from weft.core.recent import Recent
-from weft.core.varying import Builds, told
-from weft.graph.graph import Graph
+from weft.core.varying import VARYING, Builds, Varying
 from weft.graph.node import READ_FROM, Node
 from weft.graph.text import TAKES_SIZES
 from weft.tensor.base import PLAIN, Tensor, wrap
@@ -113,18 +120,6 @@ def exactly(value: Any) -> Any:
     return tuple([exactly(each) for each in value]) if isinstance(value, tuple) else value
 
 
-def varying(graph: Graph, plans: list[tuple[Any, Conditions]]) -> str:
-    """The warning for numbers whose changing values have made too many programs."""
-    columns = zip(*[facts for facts, _ in plans], strict=True)
-    numbers = {place for place, column in enumerate(columns) if len({*column} - {float, int}) > 1}
-    if not numbers:
-        numbers = {place for _, conditions in plans for place in conditions.inputs}
-    inputs = [graph.placeholders[place] for place in sorted(numbers)]
-    places = [node.meta.get(READ_FROM, (node.name, "a graph")) for node in inputs]
-    places = places or [("a number", "a graph")]  # of plans that are gone
-    return told(places[0][1], dict.fromkeys([name for name, _ in places]))
-
-
 def keep(plans: Recent, key: Any, plan: AnyPlan | Template, most: int) -> None:
     """Keeps one more plan for a key."""
     if sum(map(len, plans.values())) >= most:
@@ -152,21 +147,20 @@ class CompiledFunction:
         self.lock = lock()  # of what makes plans: keys say which floats were constants
         self.exposed: Exposed = (NONE, NONE)
         self.builds = Builds()
-        self.varied = AsCaptured(module)
+        self.varying = module.graph.meta.get(VARYING) or Varying()
+        self.varying.follow(self.builds.calls)
         self.checkless: GraphModule | None = None  # the graph without its checks, when first needed
 
     def __call__(self, *args: object) -> Any:
         self.builds.calls[0] += 1
         mode = modes.state.get()
         if self.saves_copies:
-            refuse("hooks for saved tensors are switched on inside")
-            return self.module.forward(*args)
+            return as_captured(self.module, args, "hooks for saved tensors are switched on inside")
         if self.natives:
             return self.pieces(self.natives, NO_NODES).run(args)
         modes_of: Any = PLAIN_MODES[mode] if type(mode) is bool else around(mode)
         if type(modes_of) is str:
-            refuse(modes_of)
-            return self.module.forward(*args)
+            return as_captured(self.module, args, modes_of)
         return self.plan_for(args, modes_of).run(args)
 
     # -- plans -----------------------------------------------------------------------------------------------
@@ -204,16 +198,6 @@ class CompiledFunction:
         return True
 
     def plan_for(self, args: tuple[Any, ...], modes_of: Around) -> AnyPlan:
-        known = self.known_plan(args, modes_of)
-        if known is None:
-            if not self.builds.wants((self.key(args, modes_of), [v for v in args if type(v) is float])):
-                return self.varied
-            key, known = self.new_plan(args, modes_of)
-            self.last = key, known
-        return known
-
-    def known_plan(self, args: tuple[Any, ...], modes_of: Around) -> AnyPlan | None:
-        """The plan that there is for such a call; None where one would have to be made."""
         if self.natives:
             return self.pieces(self.natives, NO_NODES)
         try:
@@ -232,9 +216,24 @@ class CompiledFunction:
         except RuntimeError as error:
             let_through(error)
             return self.refused("a view that may not be read")
-        if known is not None:
-            self.last = key, known
+        if known is None:
+            if not self.builds.wants((key, [value for value in args if type(value) is float])):
+                return self.refused("numbers that have no program, since they vary")
+            key, known = self.new_plan(args, modes_of)
+        self.last = key, known
         return known
+
+    def plan_there(self, args: tuple[Any, ...], modes_of: Around) -> AnyPlan | None:
+        """The plan that has served a call with these arguments; None where there is none."""
+        if self.natives:
+            return None
+        try:
+            key = self.key(args, modes_of)
+            plans = None if key is None else self.plans.find(key)
+        except (TypeError, RuntimeError) as error:  # an argument that cannot be compared, or a stale view
+            let_through(error)
+            return None
+        return next((plan for plan in plans or () if plan.conditions.hold(args)), None)
 
     def new_plan(self, args: tuple[Any, ...], modes_of: Around) -> tuple[Any, AnyPlan]:
         """A plan and its key; says so where it is the last for numbers that vary."""
@@ -247,12 +246,25 @@ class CompiledFunction:
             if shared is not None:
                 return key, shared
             opened = self.open_changed(key)
+            self.varying.build(*self.built_for(key))
             plan = self.make_plan(args, modes_of)
             key = self.key(args, modes_of)
             keep(self.plans, key, plan, PLANS_LIMIT)
-            if type(plan) is CompiledPlan and not opened and self.builds.made(layout_of(self.shared(key))):
-                note("varying", varying(self.module.graph, self.alike(key)))
+            if type(plan) is CompiledPlan and not opened:
+                self.builds.made(layout_of(self.shared(key)))
             return key, plan
+
+    def built_for(self, key: Any) -> tuple[dict[str, str], list[str]]:
+        """The numbers that a plan for this key is for, by name, and which of them were others for all plans
+        for tensors that lie alike."""
+        facts, others = self.shared(key)[1], [facts for facts, _ in self.alike(key)]
+        values, changed = {}, []
+        for node, fact, *known in zip(self.module.graph.placeholders, facts, *others, strict=True):
+            if type(fact) is tuple and len(fact) == 2:
+                name = node.meta.get(READ_FROM, (node.name,))[0]
+                values[name] = fact[1] if type(fact[1]) is str else repr(fact[1])
+                changed += [name] if known and fact not in known else []
+        return values, changed
 
     def shared(self, key: Any) -> Any:
         """A key without the sizes that are open."""
@@ -289,9 +301,10 @@ class CompiledFunction:
         found = [(known[1], plans) for known, plans in every if layout_of(known) == layout]
         return [(facts, plan.conditions) for facts, plans in found for plan in plans]
 
-    def refused(self, reason: str, doubt: str | None = None, conditions: Conditions = OF_ALL) -> AsCaptured:
+    def refused(self, reason: str, expected: bool = False, conditions: Conditions = OF_ALL) -> AsCaptured:
+        """A plan that runs the captured graph: `expected` where eager does what no compiled code could."""
         refuse(reason)
-        return AsCaptured(self.module, doubt, conditions)
+        return AsCaptured(self.module, None if expected else reason, conditions)
 
     def make_plan(self, args: tuple[Any, ...], modes_of: Around) -> AnyPlan:
         found = None if self.sizes is None else self.make_template(args, modes_of)
@@ -303,7 +316,7 @@ class CompiledFunction:
             return self.without(refused, args)
         if any(self.exposed) and self.saves_exposed(joint):
             return self.refused("a tensor that eager code saves is written through `.data` later")
-        counters["plans"] += 1
+        note_plan()
         program = in_own_context(self.program, joint, args)
         return CompiledPlan(self, joint.facts, program, modes_of, casts)
 
@@ -320,7 +333,7 @@ class CompiledFunction:
         if any(self.exposed) and self.saves_exposed(joint):
             made: Any = self.refused("a tensor that eager code saves is written through `.data` later")
         else:
-            counters["plans"] += 1
+            note_plan()
             made = Template(self, in_own_context(self.program, joint, args), modes_of, casts)
         keep(self.templates, self.shared(self.key(args, modes_of)), made, PLANS_LIMIT)
         return made.plan(args, values) if type(made) is Template else made
@@ -356,11 +369,11 @@ class CompiledFunction:
             # which says so when asked. Fakes are no views, so views of a leaf that is one are refused writes
             # that concern its base, which need not require grad.
             expected = is_no_derivative(found.error) or str(found.error).startswith(STALE)
-            doubt = None if expected or any(is_leaf_view(each) for each in args) else text
-            return self.refused(text, doubt, found.conditions)
+            return self.refused(text, expected or any(map(is_leaf_view, args)), found.conditions)
         nodes = [node for node in self.module.graph.nodes if node.op.startswith("call_")]
         if found.node not in nodes or (found.ends and found.node is nodes[-1]):
-            return self.refused(found.reason, conditions=found.conditions)
+            expected = found.reason.startswith("data-dependent")  # no program could hold it
+            return self.refused(found.reason, expected, found.conditions)
         note("natives", found.reason)
         one = frozenset({found.node})
         return self.pieces(NO_NODES, one) if found.ends else self.pieces(one, NO_NODES)
@@ -386,6 +399,7 @@ class CompiledFunction:
         return made
 
     def like(self, module: GraphModule) -> CompiledFunction:
+        module.graph.meta[VARYING] = self.varying
         return CompiledFunction(module, self.compile_forward, self.compile_backward, self.choose)
 
     def trace(
@@ -447,23 +461,32 @@ class CompiledFunction:
             joint, _ = in_own_context(
                 self.trace, given, plan.around, plan.fixed, absent, plan.casts, order, values
             )
-        except Refused:
+        except Refused as refused:
+            self.on_the_tape(refused.reason)
             return None
         made = in_own_context(self.program, joint, given)
-        if joint.fixed or not plan.conditions.cover(made.conditions.of_floats()):  # for fewer floats
+        if joint.fixed or not plan.conditions.cover(made.conditions.of_floats()):
+            self.on_the_tape("gradients that ask for the values of numbers")
             return None
         made.read |= plan.whole.read  # gradients may come to other values after all
         made.copied |= plan.whole.copied
         made.saved |= plan.whole.saved
         return made
 
+    def on_the_tape(self, reason: str) -> None:
+        """Gradients are computed by running the captured graph again, in each call."""
+        refuse(reason)
+        strict(reason)
+
     def program(self, joint: JointGraph, args: tuple[Any, ...]) -> Program:
         made = cut(joint, self.choose)
         made.forward.materialise(self.compile_forward)
+        made.forward.graph.meta[VARYING] = self.varying
         forward = of_list(self.compile_forward(made.forward, list(args)))
         backwards = []
         for stage, module, kept in zip(joint.stages, made.backwards, made.residuals, strict=True):
             module.materialise(self.compile_backward)
+            module.graph.meta[VARYING] = self.varying
             examples = [node.meta["val"] for node in (*kept, *stage.tangents)]
             backwards.append(of_list(self.compile_backward(module, examples)))
         absent = [n for stage in joint.stages for n in stage.values if n not in stage.differentiated]

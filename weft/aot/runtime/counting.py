@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from weft.core.counters import count
+from weft.core.errors import NotCompiled as NotCompiled
 from weft.core.settings import settings
 
 counters: dict[str, int] = {
@@ -15,23 +17,15 @@ counters: dict[str, int] = {
     "fallbacks": 0,
     "reruns": 0,
     "natives": 0,
-    "varying": 0,
     "narrowed": 0,
 }
 """How many plans were made, how many graphs run as captured, how many backwards ran them again, how many
-nodes run by themselves between compiled pieces, and how many functions get no more plans, since the numbers
-that they are called with vary, and how many plans are for one size of those that are open."""
+nodes run by themselves between compiled pieces, and how many plans are for one size of those that are open.
+"""
 reasons: list[str] = []
 """Why graphs, or nodes, run as they were captured, or calls op by op, last ones last."""
 watchers: list[Callable[[str, str], None]] = []
-"""Called with the kind ("fallbacks", "natives", "varying" or "narrowed") and the reason."""
-
-
-class NotCompiled(BaseException):
-    """Compiling a graph failed, though running it as captured did not. Raised in strict mode only.
-
-    No Exception: an entry whose graph raises one runs its original instead.
-    """
+"""Called with the kind ("fallbacks", "natives" or "narrowed") and the reason."""
 
 
 def note(kind: str, reason: str) -> None:
@@ -40,6 +34,11 @@ def note(kind: str, reason: str) -> None:
     del reasons[:-100]
     for watcher in watchers:
         watcher(kind, reason)
+
+
+def note_plan() -> None:
+    counters["plans"] += 1
+    count("built", "plans")
 
 
 def refuse(reason: str) -> None:

@@ -1,8 +1,8 @@
 """Direct runs: what a call of a compiled graph does, as data.
 
-Takes a compiled function and the inputs of a call; gives a `Direct`, from which the call can be done without
-this package, but for its end where something is recorded. One idea: a call without casts is its forward
-graph, a version here and there, and nodes behind what it gives.
+Takes a compiled function and the inputs of a call that it has served; gives a `Direct`, from which the call
+can be done without this package, but for its end where something is recorded. One idea: a call without casts
+is its forward graph, a version here and there, and nodes behind what it gives.
 """
 
 from __future__ import annotations
@@ -55,13 +55,15 @@ class Direct:
     """How many of what the forward graph gives are values; the rest is kept for gradients."""
     conditions: Conditions
     """What has to hold of floats among the inputs."""
+    open: frozenset[int]
+    """The floats among the inputs that may be others as far as these hold."""
     calls: Any
     """An array of one number, which is to grow by one with each call."""
     finish: Callable[..., Any] | None = None
     """Where something is recorded: makes the outputs from all that the forward graph gives (`outputs` then
     are these), the inputs and, if random numbers were drawn, where the default generator stood before; None
     where it cannot."""
-    open: OpenSizesOfCall | None = None
+    sizes: OpenSizesOfCall | None = None
 
 
 def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None:
@@ -70,7 +72,7 @@ def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None
     mode = modes.state.get()
     if type(function) is not CompiledFunction or type(mode) is not bool:
         return None
-    plan = function.known_plan(args, PLAIN_MODES[mode])
+    plan = function.plan_there(args, PLAIN_MODES[mode])
     if type(plan) is not CompiledPlan or plan.casts or plan.unwritable(args) is not None:
         return None
     if plan.program.joint.stages:
@@ -107,9 +109,8 @@ def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None
     writes = [(written.input, written.value, written.times) for written in facts.written]
     strides = [made.strides for made in facts.values]
     calls = function.builds.calls
-    return Direct(
-        forward, list(args), outputs, writes, strides, len(strides), plan.conditions, calls, open=opened(plan)
-    )
+    given, held = list(args), (plan.conditions, open_floats(plan, args))
+    return Direct(forward, given, outputs, writes, strides, len(strides), *held, calls, sizes=opened(plan))
 
 
 def opened(plan: CompiledPlan) -> OpenSizesOfCall | None:
@@ -145,7 +146,13 @@ def _recorded(plan: CompiledPlan, calls: object, args: tuple[Any, ...]) -> Direc
 
     strides = [made.strides for made in facts.values] + [None] * (kept - count)
     forward = getattr(program.forward, "function", None)
-    return Direct(forward, list(args), outputs, [], strides, count, plan.conditions, calls, finish)
+    held = plan.conditions, open_floats(plan, args)
+    return Direct(forward, list(args), outputs, [], strides, count, *held, calls, finish)
+
+
+def open_floats(plan: CompiledPlan, args: tuple[Any, ...]) -> frozenset[int]:
+    """The floats that are no constants of a plan, whether its programs read them or not."""
+    return frozenset([n for n, value in enumerate(args) if type(value) is float and n not in plan.fixed])
 
 
 def plain_value(output: Output) -> Output:

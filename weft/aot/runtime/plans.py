@@ -98,8 +98,7 @@ class CompiledPlan:
         if facts.written:
             reason = self.unwritable(args)
             if reason is not None:
-                refuse(reason)
-                return self.module.forward(*args)
+                return as_captured(self.module, args, reason)
         if self.casts:
             args = (*args, *cast_inputs(args, self.casts))
         stages = program.joint.stages
@@ -216,6 +215,14 @@ class Template:
         self.programs = [*[each for each in self.programs if each is not program], program]
 
 
+def as_captured(module: GraphModule, args: tuple[Any, ...], reason: str) -> Any:
+    """One call of the captured graph, for this reason."""
+    refuse(reason)
+    result = module.forward(*args)
+    strict(reason)
+    return result
+
+
 class AsCaptured:
     """Calls with this key run the captured graph."""
 
@@ -225,7 +232,7 @@ class AsCaptured:
         self, module: GraphModule, doubt: str | None = None, conditions: Conditions = OF_ALL
     ) -> None:
         self.module, self.conditions = module, conditions
-        self.doubt = doubt  # what went wrong in compiling, unless running goes wrong too
+        self.doubt = doubt  # why it is not compiled, unless running goes wrong too
 
     def run(self, args: tuple[Any, ...]) -> Any:
         result = self.module.forward(*args)

@@ -21,7 +21,6 @@ from typing import Any, Final
 import numpy as np
 
 from weft.capture.calls import BY_CODE
-from weft.capture.counters import count
 from weft.capture.digests import (
     GENERATED,
     ROOT,
@@ -42,6 +41,7 @@ from weft.capture.policy import MARK
 from weft.capture.shortcut import ShortcutRecipe
 from weft.capture.sources import Ref, Source, by_name, fetch, fetch_step
 from weft.core import device, dtypes
+from weft.core.counters import count
 from weft.core.interrupts import let_through
 from weft.core.logs import log
 from weft.core.settings import settings

@@ -16,6 +16,7 @@ from weft.capture.guards.base import (
     explain_miss,
     fetching,
     holds,
+    shown,
     wild,
 )
 from weft.capture.guards.classes import (
@@ -33,5 +34,5 @@ from weft.capture.guards.rendering import guarded, render_guards
 __all__ = [
     "KINDS", "TENSOR_FACTS", "ClassSources", "Condition", "Guard", "GuardSet", "Miss", "Same", "TensorFacts",
     "class_source", "explain_miss", "fetching", "guarded", "guards_for_lookup", "guards_for_member", "holds",
-    "lookup", "render_guards", "strides_of", "wild",
+    "lookup", "render_guards", "shown", "strides_of", "wild",
 ]  # fmt: skip

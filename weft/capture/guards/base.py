@@ -148,8 +148,13 @@ class Guard:
         """The sizes and numbers whose change made the guard fail, as the text of their sources."""
         return set()
 
+    def apart(self, found: Any) -> dict[str, tuple[str, str]]:
+        """The numbers, sizes and objects that the guard lets through with one value alone, and that were
+        others: by name, the text of what it asks for, and of what was found."""
+        return {}
+
     def exact_sources(self) -> list[Source]:
-        """What the guard lets through with one value alone, be it that of a float computed from there."""
+        """What the guard lets through with one value alone, be it that of a number computed from there."""
         return []
 
     def units(self) -> set[str]:
@@ -287,6 +292,16 @@ def _actual(guard: Guard, read: Fetch) -> str:
 def wild(source: Any) -> str:
     """The mark of a source whose values always differ; see Note [Wild values] in `weft.capture.misses`."""
     return f"{source} is wild"
+
+
+def shown(source: Any) -> str:
+    """The mark of a whole number that varies: its texts are open, see `weft.capture.open_texts`."""
+    return f"{source} is shown"
+
+
+def object_text(value: Any) -> str:
+    """A text for an object that no other one has while it lives."""
+    return f"{qualified_name(type(value))} object at {id(value):#x}"
 
 
 def short(value: Any, limit: int = 120) -> str:

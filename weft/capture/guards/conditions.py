@@ -7,6 +7,7 @@ One idea: the expression is text, Python and machine code by itself (`weft.core.
 from __future__ import annotations
 
 import re
+import struct
 from typing import TYPE_CHECKING, Any
 
 from weft.capture.checking import Checks, Unreadable
@@ -77,9 +78,21 @@ class Conditional(Guard, kind="CONDITION"):
 
     def exact_sources(self) -> list[Source]:
         fact = self.payload.expression
-        if self.payload.truth and fact.op == "eq" and fact.args[0].op == "bits":
+        if self.payload.truth and fact.op == "eq" and fact.args[1].op == "constant":
             return [source for _symbol, source in self.payload.sources]
         return []
+
+    def apart(self, found: Any) -> dict[str, tuple[str, str]]:
+        """What is equal to a constant: the value of something that was asked for."""
+        condition: Condition = self.payload
+        fact, names = condition.expression, dict(condition.sources)
+        if not condition.truth or fact.op != "eq" or fact.args[1].op != "constant":
+            return {}
+        asked, wanted = fact.args[0], fact.args[1].args[0]
+        if asked.op == "bits":
+            asked, (wanted,) = asked.args[0], struct.unpack("<d", wanted)
+        name = asked.render(lambda one: str(names[one]))
+        return {name: (repr(wanted), repr(asked.evaluate(found)))}
 
     def render(self, reader: Reader) -> None:
         condition: Condition = self.payload

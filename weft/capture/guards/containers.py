@@ -36,6 +36,9 @@ class Length(ByName, kind="LEN"):
     def describe(self) -> str:
         return f"len({self.source}) == {self.payload}"
 
+    def apart(self, found: Any) -> dict[str, tuple[str, str]]:
+        return {f"len({self.source})": (str(self.payload), self.actual(found))}
+
     def actual(self, found: Any) -> str:
         return str(safe_length(found))
 
@@ -69,6 +72,10 @@ class DictKeys(Pictured, kind="KEYS"):
 
     def describe(self) -> str:
         return f"list({self.source}) == {short(list(map(thaw, self.payload.items)))}"
+
+    def apart(self, found: Any) -> dict[str, tuple[str, str]]:
+        wanted = short(list(map(thaw, self.payload.items)))
+        return {f"the keys of {self.source}": (wanted, self.actual(found))}
 
     def actual(self, found: Any) -> str:
         return f"[{', '.join(map(safe_text, safe_iter(found)))}]"

@@ -7,6 +7,7 @@ held as `Ref` holds them, by name or weakly, so guards keep nothing alive and a 
 from __future__ import annotations
 
 import types
+from enum import Enum
 from typing import Any, Final
 
 from weft.capture.checking import Checks, Unreadable
@@ -21,6 +22,7 @@ from weft.capture.guards.base import (
     each,
     is_not,
     is_object,
+    object_text,
     safe_text,
     type_of,
 )
@@ -67,11 +69,22 @@ class Type(ObjectGuard, kind="TYPE"):
         checks.types[self.at] = self.payload()
 
 
+CHOSEN: Final = (types.ModuleType, Enum, type(None))
+
+
 class Is(ObjectGuard, kind="IS"):
     """source is this very object."""
 
     def fits(self, found: Any) -> bool:
         return is_object(found, self.payload)
+
+    def apart(self, found: Any) -> dict[str, tuple[str, str]]:
+        """Classes, functions and constants with names choose what code does."""
+        wanted = self.payload()
+        if any(callable(each) or isinstance(each, CHOSEN) for each in (wanted, found)):
+            return {}
+        was = f"one that is gone ({id(self):#x})" if wanted is None else object_text(wanted)
+        return {f"the object {self.source}": (was, object_text(found))}
 
     def describe(self) -> str:
         ref = self.payload

@@ -72,6 +72,15 @@ class TensorGuard(Guard, kind="TENSOR"):
         pairs = enumerate(zip(facts.shape, value.array.shape))
         return {str(self.at.size(dim)) for dim, (was, now) in pairs if was is not None and was != now}
 
+    def apart(self, found: Any) -> dict[str, tuple[str, str]]:
+        facts = self.payload
+        if type(found) is not facts.cls or len(found.array.shape) != len(facts.shape):
+            return {}
+        pairs = enumerate(zip(facts.shape, found.array.shape))
+        return {
+            str(self.at.size(n)): (str(was), str(now)) for n, (was, now) in pairs if was not in (None, now)
+        }
+
     def units(self) -> set[str]:
         return {str(self.at.size(dim)) for dim, size in enumerate(self.payload.shape) if size in (0, 1)}
 

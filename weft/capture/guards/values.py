@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weft.capture.checking import Checks, Unreadable
-from weft.capture.guards.base import Fetch, Pictured, short, type_of
+from weft.capture.guards.base import Fetch, Pictured, safe_text, short, type_of
 from weft.capture.guards.keys import other_keys
 from weft.capture.plain import (
     MAPPINGS,
@@ -37,6 +37,9 @@ class ConstantGuard(Pictured):
 
     def describe(self) -> str:
         return f"{self.source} == {short(thaw(self.payload))}"
+
+    def apart(self, found: Any) -> dict[str, tuple[str, str]]:
+        return {str(self.source): (short(thaw(self.payload)), safe_text(found))}
 
     def type_shown(self) -> type:
         return self.payload.kind if type(self.payload) is Tree else type(self.payload)

@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
-from weft.capture.counters import counters as counters
 from weft.compiler import compile, compiled_autograd
+from weft.core.counters import counters as counters
 from weft.core.generator import default_generator
 from weft.core.settings import settings
 from weft.tensor.base import Tensor

@@ -136,7 +136,7 @@ def lines(type_: str, batched: bool) -> list[str]:
     numbers = code.numbers(0, FIELDS)
     a, b, c = (code.past(code.buffer(place), numbers[place + 1]) for place in (5, 8, 11))
     turned, _ = sides = [w.other("i64", numbers[place], "0") for place in (3, 4)]
-    orders = [f"i32 {w.pick(side, 'i32', TRANSPOSED, PLAIN)}" for side in sides]
+    orders = [f"i32 {w.pick(side, 'i32', str(TRANSPOSED), str(PLAIN))}" for side in sides]
     columns, depth, *leading = (_narrow(w, numbers[place], whole) for place in (1, 2, 7, 10, 13))
     beta = w.pick(w.other("i64", numbers[17], "0"), element, "1.0", "0.0")
     gemm = w.item("%outside", PLACES[type_], "ptr")

@@ -176,7 +176,7 @@ class Machine:
         lies = [None if each is None else tuple(each) for each in strides]
         found = SimpleNamespace(
             forward=None, inputs=inputs, outputs=outputs, written=writes, strides=lies, values=values,
-            conditions=None, calls=None, finish=None,
+            conditions=None, open=(), calls=None, finish=None, sizes=None,
         )  # fmt: skip
         if program is None or program.frame is None or not _is_simple(found, program):
             return None
@@ -223,7 +223,7 @@ class Machine:
             if opened is not None and number in opened.numbers:
                 continue
             if array is None:
-                checks += _number(given, value, number in read)
+                checks += _number(given, value, number in read or number in found.open)
                 continue
             wanted = ALIGNED | (WRITEABLE if number in written else 0)
             if value.array.flags.c_contiguous:  # which says all of it, for sizes that were checked

@@ -446,10 +446,17 @@ def unsimplified(op: str, left: Any, right: Any) -> Any:
 
 
 def is_open(value: Any) -> bool:
-    """Whether a number, or one in a tuple or list, depends on the sizes of a call."""
+    """Whether a number, or one in a tuple, list or slice, depends on the sizes of a call."""
+    if type(value) is slice:
+        return any(map(is_open, (value.start, value.stop, value.step)))
     if isinstance(value, (tuple, list)):
         return any(map(is_open, value))
     return type(value) is Size
+
+
+def is_told_late(value: object) -> bool:
+    """Whether a value is a number that only a call tells."""
+    return type(value) is Size or type(value) is Amount
 
 
 def broadcast_shape(shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:

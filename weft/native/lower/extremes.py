@@ -13,7 +13,7 @@ from typing import Any, Final
 from weft.core.dims import wrap_dim
 from weft.native.ir.definitions import Definition, Number, broadcast, reshaped, sliced
 from weft.native.ir.scalar import FLOATS, Builder, Value
-from weft.native.ir.sizes import greatest
+from weft.native.ir.sizes import greatest, is_told_late
 from weft.native.lower.folds import axes_of, cast, folded, mean
 from weft.native.lower.lowering import Lowering, Unlowered, point, rule
 from weft.native.lower.numbers import number
@@ -203,6 +203,9 @@ def _vector_norm(
         if not isinstance(order, Number) or order.type != "f64":
             raise Unlowered("a norm whose order is a tensor or an int known only at run time")
         return _norm_of_order(lowering, given, order, axes, keepdim)
+    if is_told_late(order):
+        late = number(lambda b: b.const(order, "f64"), [], "f64", "order")
+        return _norm_of_order(lowering, given, late, axes, keepdim)
     power = float(order)
 
     def part(b: Builder, v: list[Value], _: Any) -> Value:

@@ -99,6 +99,10 @@ NUMBERS_WELCOME: Final = frozenset(
         "bernoulli",
         "_bernoulli",
         "linspace",
+        "arange",
+        "uniform",
+        "exponential",
+        "cauchy",
     }
 )
 """Ops whose rules take numbers that only running tells."""

@@ -216,14 +216,33 @@ def _fill(lowering: Lowering, _x: Definition, value: Any) -> Definition:
 @rule("arange")
 def _arange(lowering: Lowering, start: Any, end: Any, step: Any, dtype: Any, *_: Any) -> Definition:
     shape, type_ = result_of(lowering)
-    steps = Steps(start, end, step, dtype)
     work = "i64" if TYPES[type_].kind in "iu" else "f64"
+    if any(isinstance(each, Definition) for each in (start, end, step)):
+        if work == "i64":
+            raise Unlowered("arange of integers made of floats known only at run time")
+        return _arange_of_told(shape, type_, 0.0 if end is None or start is None else start, step)
+    steps = Steps(start, end, step, dtype)
 
     def make(b: Builder, _values: list[Value], place: Any) -> Value:
         counted = b.mul(b.cast(place(0), work), number(b, steps.step, work))
         return b.cast(b.add(counted, number(b, steps.start, work)), type_)
 
     return made(make, shape, type_, (), "arange")
+
+
+def _arange_of_told(shape: Shape, type_: str, start: Any, step: Any) -> Definition:
+    """Where a call tells where it starts, or how far it steps; how many elements there are is known."""
+    told = [value for value in (start, step) if isinstance(value, Definition)]
+
+    def make(b: Builder, values: list[Value], place: Any) -> Value:
+        given = iter(values)
+        first, by = (
+            b.cast(next(given), "f64") if isinstance(v, Definition) else b.const(v, "f64")
+            for v in (start, step)
+        )
+        return b.cast(b.add(b.mul(b.cast(place(0), "f64"), by), first), type_)
+
+    return made(make, shape, type_, told, "arange")
 
 
 @rule("linspace")

@@ -10,7 +10,7 @@ there, is a body on words: the bits are eager's.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from weft.core.dtypes import HALVES, as_dtype
 from weft.native.cpu.philox_text import BLOCK, LANES, draw
 from weft.native.ir.definitions import Definition, Direct, Number, Shape, reshaped, sliced
 from weft.native.ir.scalar import FLOATS, Builder, Value
-from weft.native.ir.sizes import greatest, least
+from weft.native.ir.sizes import greatest, is_told_late, least, whole_number
 from weft.native.lower.indexing import fail
 from weft.native.lower.joining import part, whole
 from weft.native.lower.lowering import Lowering, Unlowered, point, rule
@@ -65,6 +65,17 @@ class Formulas:
             total = b.add(b.mul(total, x), self.number(coefficient))
         return total
 
+    def before(self, end: Value, start: Value) -> Value:
+        """The number next to the end on the way to the start, which is not above it."""
+        b = self.b
+        bits, one = b.bitcast(end, self.signed), b.const(1, self.signed)
+        zero = b.const(0, self.signed)
+        step = b.select(b.lt(bits, zero), one, b.neg(one))
+        least = b.bitcast(b.or_(b.shl(one, b.const(self.bits - 1, self.signed)), one), self.float)
+        moved = b.bitcast(b.add(bits, step), self.float)
+        moved = b.select(b.eq(end, b.like(0, end)), least, moved)
+        return b.select(b.eq(end, start), start, moved)
+
     def unit(self, word: Value, digits: int) -> Value:
         b = self.b
         shift, scale = self.known.unit[digits]
@@ -102,14 +113,18 @@ class Formulas:
         left = b.xor(odd, below)
         return b.select(left, b.neg(cosine), cosine), b.select(below, b.neg(sine), sine)
 
-    def high(self, word: Value, factor: int) -> Value:
+    def high(self, word: Value, factor: Any) -> Value:
         """The upper 64 bits of a product, by 32-bit halves."""
         b = self.b
         half, mask = self.whole(32), self.whole(0xFFFFFFFF)
         low, high = b.and_(word, mask), b.shr(word, half)
-        factor_low, factor_high = self.whole(factor & 0xFFFFFFFF), self.whole(factor >> 32)
+        if is_told_late(factor):
+            told = b.bitcast(b.const(factor, "i64"), "u64")
+            factor_low, factor_high = b.and_(told, mask), b.shr(told, half)
+        else:
+            factor_low, factor_high = self.whole(factor & 0xFFFFFFFF), self.whole(factor >> 32)
         middle = b.add(b.mul(high, factor_low), b.shr(b.mul(low, factor_low), half))
-        if not factor >> 32:
+        if not is_told_late(factor) and not factor >> 32:
             return b.shr(middle, half)
         low = b.add(b.mul(low, factor_high), b.and_(middle, mask))
         upper = b.add(b.mul(high, factor_high), b.shr(middle, half))
@@ -123,13 +138,25 @@ def bits_of(type_: str) -> int:
     return 32 if type_ == "f32" else 64
 
 
-def mapped(drawn: Drawn, shape: Shape, type_: str, bits: int, formula: Any, name: str) -> Definition:
-    """A formula of each element's word."""
+def mapped(
+    drawn: Drawn, shape: Shape, type_: str, bits: int, formula: Any, name: str, *parameters: Any
+) -> Definition:
+    """A formula of each element's word, and of floats that may be told by running, as it rounds them."""
+    told = [value for value in parameters if isinstance(value, Number)]
 
     def make(b: Builder, values: list[Value], _place: Any) -> Value:
-        return b.cast(formula(b, Formulas(b, bits), values[0]), type_)
+        f, given = Formulas(b, bits), iter(values[1:])
+        floats = [b.cast(float_of(b, value, given), f.float) for value in parameters]
+        return b.cast(formula(b, f, values[0], *floats), type_)
 
-    return made(make, shape, type_, [words(drawn, shape, f"u{bits}")], name)
+    return made(make, shape, type_, [words(drawn, shape, f"u{bits}"), *told], name)
+
+
+def float_of(b: Builder, value: Any, given: Iterator[Value]) -> Value:
+    """A float, which the next operand is where only running tells it."""
+    if isinstance(value, Number):
+        return b.cast(next(given), "f64")
+    return b.const(value if is_told_late(value) else float(value), "f64")
 
 
 def without_halves(drawn: Drawn) -> None:
@@ -139,13 +166,21 @@ def without_halves(drawn: Drawn) -> None:
 
 
 # -- continuous draws ----------------------------------------------------------------------------------------
-def uniform(drawn: Drawn, shape: Shape, type_: str, low: float, high: float) -> Definition:
+def uniform(drawn: Drawn, shape: Shape, type_: str, low: Any, high: Any) -> Definition:
     bits = bits_of(type_)
+    digits = as_dtype(drawn.dtype).digits
+    if isinstance(low, Number) or isinstance(high, Number) or is_told_late(low) or is_told_late(high):
+        without_halves(drawn)
+
+        def of_limits(b: Builder, f: Formulas, word: Value, start: Value, end: Value) -> Value:
+            moved = b.add(b.mul(f.unit(word, digits), b.sub(end, start)), start)
+            return b.min(moved, f.before(end, start))
+
+        return mapped(drawn, shape, type_, bits, of_limits, "uniform", low, high)
     kind: Any = np.float32 if bits == 32 else np.float64
     with np.errstate(all="ignore"):
         start, width = kind(low), kind(high) - kind(low)
         last = np.nextafter(drawn.dtype.type(high), drawn.dtype.type(low))
-    digits = as_dtype(drawn.dtype).digits
 
     def formula(b: Builder, f: Formulas, word: Value) -> Value:
         unit = f.unit(word, digits)
@@ -184,17 +219,16 @@ def normal(drawn: Drawn, shape: Shape, type_: str, mean: Any, std: Any) -> Defin
     if isinstance(mean, complex):
         raise Unlowered("normal numbers with a complex mean")
     base = standard_normal(drawn, shape, type_)
-    if std == 1 and mean == 0:
+    if not is_told_late(mean) and not is_told_late(std) and std == 1 and mean == 0:
         return base
     told = [value for value in (mean, std) if isinstance(value, Number)]
 
     def make(b: Builder, values: list[Value], _place: Any) -> Value:
         given, found = iter(values[1:]), values[0]
-        shift = next(given) if isinstance(mean, Number) else b.const(float(mean), "f64")
-        scale = next(given) if isinstance(std, Number) else b.const(float(std), "f64")
-        if isinstance(std, Number) or std != 1:  # which changes nothing where it is 1
+        shift, scale = float_of(b, mean, given), float_of(b, std, given)
+        if isinstance(std, Number) or is_told_late(std) or std != 1:  # which changes nothing where it is 1
             found = b.mul(found, b.cast(scale, type_))
-        if isinstance(mean, Number):
+        if isinstance(mean, Number) or is_told_late(mean):
             return b.select(b.eq(shift, b.like(0, shift)), found, b.add(found, b.cast(shift, type_)))
         return found if mean == 0 else b.add(found, b.cast(shift, type_))
 
@@ -207,8 +241,8 @@ def _rand(lowering: Lowering, first: Any, drawn: Any, *_: Any) -> Definition:
 
 
 @rule("uniform")
-def _uniform(lowering: Lowering, _x: Definition, low: float, high: float, drawn: Any) -> Definition:
-    return uniform(drawn, *result_of(lowering), float(low), float(high))
+def _uniform(lowering: Lowering, _x: Definition, low: Any, high: Any, drawn: Any) -> Definition:
+    return uniform(drawn, *result_of(lowering), low, high)
 
 
 @rule("randn", "randn_like")
@@ -244,28 +278,28 @@ def _normal(lowering: Lowering, mean: Any, std: Any, _size: Any, drawn: Any, *_:
 
 
 @rule("exponential")
-def _exponential(lowering: Lowering, _x: Definition, rate: float, drawn: Any) -> Definition:
+def _exponential(lowering: Lowering, _x: Definition, rate: Any, drawn: Any) -> Definition:
     shape, type_ = result_of(lowering)
-    return mapped(
-        drawn, shape, type_, bits_of(type_),
-        lambda b, f, word: b.div(f.log(f.open(word)), f.number(-float(rate))), "exponential",
-    )  # fmt: skip
+
+    def formula(b: Builder, f: Formulas, word: Value, rate: Value) -> Value:
+        return b.div(f.log(f.open(word)), b.neg(rate))
+
+    return mapped(drawn, shape, type_, bits_of(type_), formula, "exponential", rate)
 
 
 @rule("cauchy")
-def _cauchy(lowering: Lowering, _x: Definition, median: float, sigma: float, drawn: Any) -> Definition:
+def _cauchy(lowering: Lowering, _x: Definition, median: Any, sigma: Any, drawn: Any) -> Definition:
     shape, type_ = result_of(lowering)
 
-    def formula(b: Builder, f: Formulas, word: Value) -> Value:
+    def formula(b: Builder, f: Formulas, word: Value, median: Value, sigma: Value) -> Value:
         cosine, sine = f.circle(b.shr(word, f.whole(1)))
-        scaled = b.mul(b.div(cosine, sine), f.number(-float(sigma)))
-        return b.add(scaled, f.number(float(median)))
+        return b.add(b.mul(b.div(cosine, sine), b.neg(sigma)), median)
 
-    return mapped(drawn, shape, type_, bits_of(type_), formula, "cauchy")
+    return mapped(drawn, shape, type_, bits_of(type_), formula, "cauchy", median, sigma)
 
 
 # -- discrete draws ------------------------------------------------------------------------------------------
-def integers(drawn: Drawn, shape: Shape, type_: str, low: int, high: int) -> Definition:
+def integers(drawn: Drawn, shape: Shape, type_: str, low: Any, high: Any) -> Definition:
     without_halves(drawn)
     digits = as_dtype(drawn.dtype).digits
     if digits and max(abs(low), abs(high - 1)) > 2**digits:
@@ -273,6 +307,9 @@ def integers(drawn: Drawn, shape: Shape, type_: str, low: int, high: int) -> Def
     between = "u64" if type_ == "u64" else "i64"
 
     def formula(b: Builder, f: Formulas, word: Value) -> Value:
+        if is_told_late(low) or is_told_late(high):
+            start = b.bitcast(b.const(low, "i64"), "u64")
+            return b.bitcast(b.add(f.high(word, high - low), start), between)
         found = word if high - low == WORD else f.high(word, high - low)
         return b.bitcast(b.add(found, f.whole(low % WORD)), between)
 
@@ -283,14 +320,14 @@ def integers(drawn: Drawn, shape: Shape, type_: str, low: int, high: int) -> Def
 def _randint(lowering: Lowering, low: Any, high: Any, size: Any, drawn: Any, *_: Any) -> Definition:
     if isinstance(high, (tuple, list)) and size is None:
         low, high = None, low
-    return integers(drawn, *result_of(lowering), 0 if low is None else int(low), int(high))
+    return integers(drawn, *result_of(lowering), 0 if low is None else whole_number(low), whole_number(high))
 
 
 @rule("randint_like")
 def _randint_like(lowering: Lowering, _x: Definition, low: Any, high: Any, drawn: Any, *_: Any) -> Definition:
     if high is None:
         low, high = 0, low
-    return integers(drawn, *result_of(lowering), 0 if low is None else int(low), int(high))
+    return integers(drawn, *result_of(lowering), 0 if low is None else whole_number(low), whole_number(high))
 
 
 @rule("random")
@@ -301,7 +338,7 @@ def _random(lowering: Lowering, x: Definition, low: Any, high: Any, drawn: Any) 
         most = 1 if type_ == "b1" else 2**digits if digits else int(np.iinfo(drawn.dtype).max)
         return integers(drawn, shape, type_, 0, most + 1)
     first, last = (0, low) if high is None else (0 if low is None else low, high)
-    return integers(drawn, shape, type_, int(first), int(last))
+    return integers(drawn, shape, type_, whole_number(first), whole_number(last))
 
 
 @rule("geometric")

@@ -76,6 +76,11 @@ def kernels_text(program: Executable) -> str:
     return "\n".join(lines)
 
 
+def kernels_in(program: Executable) -> int:
+    """How many kernels a program has: steps may share one."""
+    return len({id(step.kernel) for step in program.plan.steps if isinstance(step, Built)})
+
+
 def memory_text(program: Executable) -> str:
     """Where values lie."""
     lines = [f"a block of {program.arena_bytes} bytes"]
