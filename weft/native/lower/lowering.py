@@ -43,7 +43,7 @@ from weft.native.ir.definitions import (
     view,
 )
 from weft.native.ir.scalar import FLOATS, HALVES, NAMES, TYPES, Builder, Value
-from weft.native.ir.sizes import Amount, Size, Unsettled, broadcast_shape, is_open
+from weft.native.ir.sizes import Amount, Size, Unsettled, broadcast_shape, hint, is_open
 from weft.native.lower.calls import Unlowered as Unlowered
 from weft.native.lower.calls import bound_arguments, is_op, op_of
 from weft.native.lower.halves import (
@@ -258,12 +258,15 @@ class Lowering:
         known = tuple(settled.meta["val"].array.shape)
         if strides == row_major(known):
             return row_major(shape)
+        if 0 in known and not any(strides):  # as NumPy has those of arrays without elements
+            return strides
         still = [n > 1 and not step for n, step in zip(known, strides)]  # axes whose elements are one
         moving = tuple([1 if own else n for own, n in zip(still, known)])
         order = order_of(moving, strides)
         found = dense(moving, order)
-        if any(step != other for own, step, other in zip(still, strides, found) if not own):
-            raise Unsettled("a result with gaps whose sizes only a call knows")
+        array = node.meta["val"].array
+        if array.exact and any(step != other for own, step, other in zip(still, strides, found) if not own):
+            return gaps(array, strides)
         found = dense(tuple([1 if own else n for own, n in zip(still, shape)]), order)
         return tuple([0 if own else step for own, step in zip(still, found)])
 
@@ -638,6 +641,14 @@ def type_name_of(value: Definition) -> str:
     if value.type not in TYPES:
         raise Unlowered(f"kernels have no dtype {value.type}")
     return value.type
+
+
+def gaps(array: Any, strides: Shape) -> Shape:
+    """The strides of a result between whose elements others lie: those that its type says."""
+    found: Shape = tuple([step // array.dtype.itemsize for step in array.strides])
+    if hint(found) != strides:
+        raise Unsettled("a result with gaps whose sizes only a call knows")
+    return found
 
 
 def number(builder: Builder, value: Any, type_: str) -> Value:

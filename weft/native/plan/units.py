@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from math import prod
+from typing import Any
 
 from weft.core.records import record
 from weft.native.ir.definitions import Definition, Fold, Gather, Given, Opaque, Point, Reshape, Shape, View
@@ -54,12 +55,12 @@ class Load:
     strides: Shape
 
 
-def is_less(left: int | Size, right: int | Size) -> bool:
+def is_less(left: Any, right: Any) -> bool:
     """Whether a number is less than another in all calls."""
     for each in (left, right):
         if type(each) is Size:
             return known(each.owner, "lt", left, right)
-    return left < right
+    return bool(left < right)
 
 
 def is_part(left: int, right: int) -> bool:
