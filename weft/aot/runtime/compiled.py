@@ -246,9 +246,10 @@ class CompiledFunction:
             if shared is not None:
                 return key, shared
             opened = self.open_changed(key)
-            self.varying.build(*self.built_for(key))
             plan = self.make_plan(args, modes_of)
             key = self.key(args, modes_of)
+            if type(plan) is CompiledPlan and plan.template is None:
+                self.varying.build(*self.built_for(key))
             keep(self.plans, key, plan)
             if type(plan) is CompiledPlan and not opened:
                 self.builds.made(layout_of(self.shared(key)))
@@ -257,7 +258,12 @@ class CompiledFunction:
     def built_for(self, key: Any) -> tuple[dict[str, str], list[str]]:
         """The numbers that a plan for this key is for, by name, and which of them were others for all plans
         for tensors that lie alike."""
-        facts, others = self.shared(key)[1], [facts for facts, _ in self.alike(key)]
+        facts, layout = key[1], layout_of(self.shared(key))
+        others = [
+            known[1]
+            for known, plans in self.plans.items()
+            if layout_of(self.shared(known)) == layout and getattr(plans[-1], "template", None) is None
+        ]
         values, changed = {}, []
         for node, fact, *known in zip(self.module.graph.placeholders, facts, *others, strict=True):
             if type(fact) is tuple and len(fact) == 2:
