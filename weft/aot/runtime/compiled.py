@@ -12,7 +12,7 @@ is compiled. Where tracing asks something of one (whether it is positive), the f
 constant, which makes the better program. Once it was another, plans serve all of which the answers are the
 same; there may be several for one key. Sizes that the capture leaves open are open in what is compiled, too,
 where its compiler takes that: see Note [Plans for open sizes] in `weft.aot.sizes`. Numbers that are others in
-each call get no plan any more after a while: see Note [Numbers that vary] in `weft.core.varying`.
+each call, and no inputs, get no plan any more after a while: see Note [Numbers that vary] in `weft.core.varying`.
 
 # Note [Gradients that never came]
 Eager does not run what no gradient reaches, and leaves `.grad` None there. A backward graph is made for the
