@@ -347,10 +347,10 @@ def repeat_interleave(
             raise RuntimeError("Repeats must be non-negative")
         if not kind.shape:
             input, kind = reshape(input, (1,)), like(kind, (1,))
-        shape, repeats = kind.shape, applied(int, repeats)
-        spread = expand(unsqueeze(input, place + 1), (*shape[: place + 1], repeats, *shape[place + 1 :]))
+        shape, count = kind.shape, applied(int, repeats)
+        spread = expand(unsqueeze(input, place + 1), (*shape[: place + 1], count, *shape[place + 1 :]))
         copied = ops.clone(spread, memory_format=contiguous_format)
-        return view(copied, (*shape[:place], shape[place] * repeats, *shape[place + 1 :]))
+        return view(copied, (*shape[:place], shape[place] * count, *shape[place + 1 :]))
     counts = type_of(repeats)
     size = kind.shape[place] if kind.shape else 1
     if counts.ndim > 1:
