@@ -266,7 +266,7 @@ def test_a_float_that_stays_has_a_program_again(built: list[Any]) -> None:
     """Where the op has machine code for floats that are known, and none for those that running tells."""
 
     def noisy(x: weft.Tensor, s: float) -> weft.Tensor:
-        return x.clone().uniform_(-s, s) + x
+        return x.clone().geometric_(0.25 + s / 2) + x
 
     compiled = weft.compile(noisy, fullgraph=True)
     x = weft.arange(6.0)

@@ -14,11 +14,13 @@ class Settings:
 
     strict: bool = False
     """Turn every silent fallback into an error: a looped batch rule, a function that runs uncompiled because
-    capture failed or because it was compiled too often, a graph that could not be compiled though it runs."""
+    capture failed or because it was compiled too often, a graph or a call of one that runs op by op. So is a
+    program that is built for the third value of the same number, size or object within a hundred calls."""
     verify: bool = False
     """Capture again on each call that an entry serves, and compare graph and guards with the entry's."""
     recompile_limit: int = 8
-    """How often one function is compiled (per `weft.compile`) before its original runs instead."""
+    """How often one function is compiled (per `weft.compile`) before its original runs instead; and how many
+    programs one graph gets for other numbers within a hundred calls."""
     compiled_autograd: bool = False
     """Hand every backward to compiled autograd, with graphs compiled as `weft.compile` compiles by default.
     """

@@ -20,6 +20,7 @@ import weft.ops.node_names as node_names
 from weft.core import dtypes
 from weft.core.arrays import MODULES, Array, is_array
 from weft.core.dtypes import dtype
+from weft.core.symbolic import applied
 from weft.core.types import TensorType
 from weft.ops.arithmetic import (
     COMPLEX,
@@ -129,7 +130,7 @@ def _number_log(base: Number, kind: dtype) -> Any:
     """The logarithm of a bare number, complex where the result is."""
     if isinstance(base, complex) or (base < 0 and kind.is_complex):
         return cmath.log(base)
-    return math.log(base) if base > 0 else math.nan
+    return applied(math.log, base) if base > 0 else math.nan
 
 
 def _exponent_gradient(g: TensorLike, out: TensorLike, base: Any, exponent: Operand) -> Any:

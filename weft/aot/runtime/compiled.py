@@ -12,7 +12,7 @@ is compiled. Where tracing asks something of one (whether it is positive), the f
 constant, which makes the better program. Once it was another, plans serve all of which the answers are the
 same; there may be several for one key. Sizes that the capture leaves open are open in what is compiled, too,
 where its compiler takes that: see Note [Plans for open sizes] in `weft.aot.sizes`. Numbers that are others in
-each call get no plan any more after a while: see Note [Numbers that vary] in `weft.core.varying`.
+each call, and no inputs, get no plan after a while: see Note [Numbers that vary] in `weft.core.varying`.
 
 # Note [Gradients that never came]
 Eager does not run what no gradient reaches, and leaves `.grad` None there. A backward graph is made for the
@@ -89,6 +89,7 @@ SIZES_LIMIT = 512
 NONE: frozenset[int] = frozenset()
 NO_NODES: frozenset[Node] = frozenset()
 NO_PLAN = "a tensor of another class, without elements, or inside an object"
+EXPOSED = "a tensor that eager code saves is written through `.data` later"
 VALUES = (
     int, float, bool, complex, str, bytes, type(None), slice, range, enum.Enum, np.generic, dtype, device,
     Generator,
@@ -206,7 +207,7 @@ class CompiledFunction:
                 return last[1]
             key = self.key(args, modes_of)
             if key is None:
-                return self.refused(NO_PLAN)
+                return self.refused(NO_PLAN, expected=True)
             known = next((plan for plan in self.plans.find(key) or () if plan.conditions.hold(args)), None)
             if known is None and self.sizes is not None:
                 known = self.at_sizes(key, args)
@@ -246,9 +247,10 @@ class CompiledFunction:
             if shared is not None:
                 return key, shared
             opened = self.open_changed(key)
-            self.varying.build(*self.built_for(key))
             plan = self.make_plan(args, modes_of)
             key = self.key(args, modes_of)
+            if type(plan) is CompiledPlan and plan.template is None:
+                self.varying.build(*self.built_for(key))
             keep(self.plans, key, plan, PLANS_LIMIT)
             if type(plan) is CompiledPlan and not opened:
                 self.builds.made(layout_of(self.shared(key)))
@@ -257,7 +259,12 @@ class CompiledFunction:
     def built_for(self, key: Any) -> tuple[dict[str, str], list[str]]:
         """The numbers that a plan for this key is for, by name, and which of them were others for all plans
         for tensors that lie alike."""
-        facts, others = self.shared(key)[1], [facts for facts, _ in self.alike(key)]
+        facts, layout = key[1], layout_of(self.shared(key))
+        others = [
+            known[1]
+            for known, plans in self.plans.items()
+            if layout_of(self.shared(known)) == layout and getattr(plans[-1], "template", None) is None
+        ]
         values, changed = {}, []
         for node, fact, *known in zip(self.module.graph.placeholders, facts, *others, strict=True):
             if type(fact) is tuple and len(fact) == 2:
@@ -302,7 +309,7 @@ class CompiledFunction:
         return [(facts, plan.conditions) for facts, plans in found for plan in plans]
 
     def refused(self, reason: str, expected: bool = False, conditions: Conditions = OF_ALL) -> AsCaptured:
-        """A plan that runs the captured graph: `expected` where eager does what no compiled code could."""
+        """A plan that runs the captured graph: `expected` where nothing but eager code does what is asked."""
         refuse(reason)
         return AsCaptured(self.module, None if expected else reason, conditions)
 
@@ -315,7 +322,7 @@ class CompiledFunction:
         except Refused as refused:
             return self.without(refused, args)
         if any(self.exposed) and self.saves_exposed(joint):
-            return self.refused("a tensor that eager code saves is written through `.data` later")
+            return self.refused(EXPOSED, expected=True)
         note_plan()
         program = in_own_context(self.program, joint, args)
         return CompiledPlan(self, joint.facts, program, modes_of, casts)
@@ -331,7 +338,7 @@ class CompiledFunction:
         except Refused as refused:
             return self.narrowed(refused, args, modes_of)
         if any(self.exposed) and self.saves_exposed(joint):
-            made: Any = self.refused("a tensor that eager code saves is written through `.data` later")
+            made: Any = self.refused(EXPOSED, expected=True)
         else:
             note_plan()
             made = Template(self, in_own_context(self.program, joint, args), modes_of, casts)
@@ -372,8 +379,7 @@ class CompiledFunction:
             return self.refused(text, expected or any(map(is_leaf_view, args)), found.conditions)
         nodes = [node for node in self.module.graph.nodes if node.op.startswith("call_")]
         if found.node not in nodes or (found.ends and found.node is nodes[-1]):
-            expected = found.reason.startswith("data-dependent")  # no program could hold it
-            return self.refused(found.reason, expected, found.conditions)
+            return self.refused(found.reason, True, found.conditions)
         note("natives", found.reason)
         one = frozenset({found.node})
         return self.pieces(NO_NODES, one) if found.ends else self.pieces(one, NO_NODES)
