@@ -216,12 +216,12 @@ def _randn(lowering: Lowering, first: Any, drawn: Any, *_: Any) -> Definition:
     return standard_normal(drawn, *result_of(lowering))
 
 
-@rule("_normal")
+@rule("_normal", numbers="floats")
 def _normal_in_place(lowering: Lowering, _x: Definition, mean: Any, std: Any, drawn: Any) -> Definition:
     return normal(drawn, *result_of(lowering), mean, std)
 
 
-@rule("normal")
+@rule("normal", numbers="floats")
 def _normal(lowering: Lowering, mean: Any, std: Any, _size: Any, drawn: Any, *_: Any) -> Definition:
     shape, type_ = result_of(lowering)
     tensors = [value for value in (mean, std) if isinstance(value, Definition)]
@@ -345,11 +345,11 @@ def _bernoulli_by(lowering: Lowering, drawn: Drawn, p: Definition) -> Definition
     return made(make, shape, type_, [words(drawn, shape, "u32"), p], "bernoulli")
 
 
-@rule("bernoulli")
+@rule("bernoulli", numbers="floats")
 def _bernoulli(lowering: Lowering, x: Definition, p: Any, drawn: Any) -> Definition:
     return bernoulli(lowering, drawn, x if p is None else p)
 
 
-@rule("_bernoulli")
+@rule("_bernoulli", numbers="floats")
 def _bernoulli_in_place(lowering: Lowering, _x: Definition, p: Any, drawn: Any) -> Definition:
     return bernoulli(lowering, drawn, p)
