@@ -286,6 +286,15 @@ def test_symbols_that_equal_one_without_a_value_are_equal_in_derived_owners() ->
     assert int(other.adopt(k)) == 9 and other.static == {others[1]: 9} and first not in other.settled
 
 
+def test_new_numbers_of_derived_owners_are_no_concern_of_the_first_ones() -> None:
+    """Who was told of them may be gone: a capture that had ended with a break was."""
+    owner, kept = Scalars(), list[Any]()
+    owner.keep = kept.append
+    n = owner.symbol_int("n", 8, size=True)
+    other = owner.derived({n.expression.args[0]: 6})
+    assert other.symbol_untold(float, "item").owner is other and not kept
+
+
 def test_sizes_are_surely_equal_for_all_values_alone() -> None:
     owner, other = Scalars(), Scalars()
     n, m, k = (owner.symbol_int(name, 8, size=True) for name in "nmk")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from weft.core.records import record
@@ -164,6 +164,22 @@ class Expression:
         text = self.render(lambda symbol: symbol.name)
         whole = text.startswith("(") and text.endswith(")")
         return text[1:-1] if whole else text
+
+
+def in_order(expressions: Iterable[Expression]) -> Iterator[Expression]:
+    """These, and all that they are made of, each once, behind its arguments."""
+    done: set[Expression] = set()
+    waiting = [(each, False) for each in reversed([*expressions])]
+    while waiting:
+        each, ready = waiting.pop()
+        if each in done:
+            continue
+        if ready or each.op not in OPERATIONS:
+            done.add(each)
+            yield each
+        else:
+            waiting.append((each, True))
+            waiting += [(arg, False) for arg in reversed(each.args)]
 
 
 def constant(value: object) -> Expression:

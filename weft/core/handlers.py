@@ -33,8 +33,8 @@ from weft.core.origins import is_ours, is_tracing
 P = ParamSpec("P")
 R = TypeVar("R")
 plain_signals: Any = importlib.import_module("_signal")
-"""Python's own functions, in C. Those of `signal` make numbers members of enums, in lines that take a ValueError
-of a handler for that of a number that is none.
+"""Python's own functions, in C. Those of `signal` make numbers members of enums, in lines that take a
+ValueError of a handler for that of a number that is none.
 """
 IDLE: Final = (signal.SIG_DFL, signal.SIG_IGN, None)
 """Handlers that are no functions. None is one that Python has not installed."""
@@ -178,6 +178,14 @@ class Handler:
                 return True
             frame = frame.f_back
         return False
+
+
+def take_back() -> None:
+    """Installs the user's handlers again, where nobody is left to do so."""
+    for number in plain_signals.valid_signals():
+        handler = plain_signals.getsignal(number)
+        if type(handler) is Handler:
+            exchange(number, handler.handler)
 
 
 def handlers_outside() -> Block:

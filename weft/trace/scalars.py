@@ -73,7 +73,7 @@ class Scalars:
         """
         made = Scalars()
         made.sources, made.labels, made.untold = {**self.sources}, {**self.labels}, {**self.untold}
-        made.settled, made._decided, made.keep = {*self.settled}, {**self._decided}, self.keep
+        made.settled, made._decided = {*self.settled}, {**self._decided}
         made.algebra = self.algebra.copied(values)
         made.hints = {**self.hints, **values}
         for one, equal in made.algebra.known.items():

@@ -290,8 +290,9 @@ def convolution(
     width: int,
 ) -> Direct:
     """`x` correlated with `w`, which has output channels first."""
+    geometry = geometry.settled()
     moves = _moves(geometry.output)
-    make = partial(forward, geometry, x.strides[2:], moves)
+    make = partial(forward, geometry, tuple(map(int, x.strides[2:])), moves)
     taps = taps_of(geometry.taps, w.strides[2:])
     weights = Weights(w, sides.outputs * w.strides[0], w.strides[0], w.strides[1], taps)
     return convolved(x, weights, bias, make, sides, result, type_, width)
@@ -310,8 +311,10 @@ def input_gradient(
     """What a convolution's input gets from its result's gradient `g`; `sides` say what is read and given
     here: outputs are the convolution's input channels.
     """
+    geometry = geometry.settled()
     twice = geometry.stride[2] == 2
-    make = partial(backward, geometry, g.strides[2:], None if twice else _moves(geometry.input))
+    lies = tuple(map(int, g.strides[2:]))
+    make = partial(backward, geometry, lies, None if twice else _moves(geometry.input))
     taps = taps_of(geometry.taps, w.strides[2:])
     weights = Weights(w, sides.inputs * w.strides[0], w.strides[1], w.strides[0], taps)
     made = convolved(g, weights, bias, make, sides, result, type_, width)

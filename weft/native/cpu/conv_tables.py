@@ -30,6 +30,12 @@ class Geometry:
     """Before the first element; what is behind the last follows from the sizes."""
     dilation: Sizes
 
+    def settled(self) -> Geometry:
+        """With the numbers of this call: tables list pixel by pixel and tap by tap, so they are for no other.
+        Open sizes would be compared, and computed with, as many times."""
+        axes = self.input, self.output, self.taps, self.stride, self.padding, self.dilation
+        return Geometry(*[tuple(map(int, sizes)) for sizes in axes])
+
 
 @record(slots=True)
 class Plane:

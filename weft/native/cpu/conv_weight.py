@@ -83,7 +83,8 @@ def weight_gradient(
 ) -> Definition:
     """What a convolution's weights get from its result's gradient `g`."""
     lanes = lanes_of(type_, width)
-    tables = forward(geometry, x.strides[2:], g.strides[2:], lanes)
+    lies, moves = (tuple(map(int, each.strides[2:])) for each in (x, g))
+    tables = forward(geometry.settled(), lies, moves, lanes)
     (variant,) = tables.variants
     plane = tables.plane
     packed = packed_input(x, plane, sides.examples, sides.groups * sides.inputs, type_, width)

@@ -13,6 +13,12 @@ Nothing that runs here can release the interpreter lock or run a user's code bef
 borrowed references stay good. Whatever is not as expected gives MISS; no error is raised, but interrupts
 come through: what a function of Python's raised is shown to another one, which tells them from errors.
 
+# Note [Numbers that change]
+An entry whose program is a template has a second table of rows, `fills`, which compute the numbers of the
+program from sizes in registers, and `stores`, which say where each number belongs. They are done where sizes
+are others than in the last call; a row that fails is a miss, before anything has changed. While a program
+runs other threads may come: where these have other sizes, they miss (`busy` counts who is inside).
+
 # Note [Collections]
 Up to Python 3.11, making an object may start a garbage collection, which runs finalizers, and these may drop
 what registers and addresses lead to. So nothing is collected while objects are made; later versions collect
@@ -34,6 +40,8 @@ HEADER: Final = (
     "home", "last_at", "made", "made_at", "code", "steps", "outside", "release",
     "outputs", "outputs_at", "written", "written_at", "pool", "draw", "give_back", "seeds",
     "seeds_item", "calls",
+    "sizes", "sizes_at", "sizes_last", "fills", "fills_at", "stores", "stores_at", "busy", "room", "grow",
+    "drops", "drops_at",
 )  # fmt: skip
 """What stands in an entry's array, in order."""
 ROW: Final = 5
@@ -54,6 +62,7 @@ API: Final = (
 DATA, RANK, SIZES, STRIDES, KIND, FLAGS = (
     calls.DATA, calls.RANK, calls.SIZES, calls.STRIDES, calls.KIND, calls.FLAGS,
 )  # fmt: skip
+BASE, REFERRED = 48, 72
 """Where things stand in an array object."""
 ITEMS = 24
 """Where a tuple's items stand, and a list's pointer to them."""
@@ -148,6 +157,18 @@ class EntryText(Writer):
             self.go(on)
             self.begin(on)
 
+    def enter(self) -> None:
+        """Counts this call among those that the program's numbers are for."""
+        self.store("i64", "1", "%entered")
+        inside = self.let(f"add i64 {self.header('busy', 'i64')}, 1")
+        self.store("i64", inside, "%header", 8 * HEADER.index("busy"))
+
+    def leave(self) -> None:
+        """Ends that, if this call was counted."""
+        inside = self.let(f"sub i64 {self.header('busy', 'i64')}, {self.load('%entered', 0, 'i64')}")
+        self.store("i64", inside, "%header", 8 * HEADER.index("busy"))
+        self.store("i64", "0", "%entered")
+
     def kind_is(self, value: str, kind: str) -> None:
         self.need(self.same("ptr", self.load(value, 8), kind))
 
@@ -174,6 +195,17 @@ entry:
   %raised.trace = alloca ptr
   %collects = alloca i32
   store i32 0, ptr %collects
+  %rows.at = alloca ptr
+  %rows.count = alloca i64
+  %rows.place = alloca i64
+  %fills = alloca i1
+  %drops.at = getelementptr i8, ptr %header, i64 {8 * HEADER.index("drops")}
+  %drops.count = load i64, ptr %drops.at
+  %dropped = alloca ptr, i64 %drops.count
+  %is.dropped = alloca i1
+  store i1 0, ptr %is.dropped
+  %entered = alloca i64
+  store i64 0, ptr %entered
   %places.at = getelementptr i8, ptr %header, i64 {8 * HEADER.index("places")}
   %place.count = load i64, ptr %places.at
   %buffers = alloca i64, i64 %place.count, align 64

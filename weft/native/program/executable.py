@@ -334,7 +334,7 @@ class Executable(Program):
         wanted = {each for each in self.outputs if isinstance(each, int)}
         ours = {p: v for p, v in self.values.items() if is_ours(v)}
         made = [(p, v) for p, v in ours.items() if p in wanted]
-        self.formulas = {
+        self.formulas: dict[str, Any] = {
             "made": [(p, (v.shown or (v.shape,))[0], numpy_type(v.type)) for p, v in made],
             "strides": [strides_of(v) for _, v in made],
         }

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.core.expressions import NAMES, OPERATIONS, Expression, Symbol, constant_text
+from weft.core.expressions import NAMES, OPERATIONS, Expression, Symbol, constant_text, in_order
 from weft.native.cpu.calls import address
-from weft.native.ir.sizes import OPEN, Sizes
+from weft.native.ir.sizes import OPEN, Size, Sizes
 from weft.native.lower.lowering import Lowering
 from weft.native.lower.opening import Opened, Places
 from weft.native.program.drawing import Draws
@@ -64,22 +64,6 @@ class Formulas:
         place: dict[str, Any] = dict(NAMES)
         exec(compile(text, "<weft: formulas>", "exec"), place)
         return place["formulas"]
-
-
-def in_order(expressions: Sequence[Expression] | Mapping[Expression, int]) -> Iterator[Expression]:
-    """These, and all that they are made of, each once, behind its arguments."""
-    done: set[Expression] = set()
-    waiting = [(each, False) for each in reversed([*expressions])]
-    while waiting:
-        each, ready = waiting.pop()
-        if each in done:
-            continue
-        if ready or each.op in ("constant", "symbol"):
-            done.add(each)
-            yield each
-        else:
-            waiting.append((each, True))
-            waiting += [(arg, False) for arg in reversed(each.args)]
 
 
 class At:
@@ -138,6 +122,9 @@ class Template:
         numbers = self.formulas.numbers
         self.word_places = np.array([n for n, _ in self.words], np.int64)
         self.word_numbers = np.array([numbers[each] for _, each in self.words], np.int64)
+        addresses = first.function_addresses()
+        self.cells = np.array([addresses[each] for each in first.choices] or [0], np.int64)
+        """Where the functions lie among which sizes choose."""
         self.offsets = first.code[: first.count, 1] - address(first.words)
 
     @property
@@ -149,16 +136,21 @@ class Template:
         """Whether what planning has decided holds for these sizes."""
         return all(bool(each.evaluate(values)) is truth for each, truth in self.conditions.items())
 
-    def at(self, values: Mapping[Symbol, int], inputs: Sequence[Any]) -> Program:
+    def at(self, values: Mapping[Symbol, int], inputs: Sequence[Any]) -> Settled:
         """The program for these sizes, which shares code with all others."""
         return Settled(self, values, inputs)
+
+    def improved(self) -> None:
+        """Notes better code, where functions are chosen by sizes."""
+        moved = self.first.functions.moved
+        self.cells[:] = [moved.get(each, each) for each in self.cells.tolist()]
 
 
 class Settled(Program):
     """The program of a template for the sizes of a call."""
 
     def __init__(self, template: Template, values: Mapping[Symbol, int], inputs: Sequence[Any]) -> None:
-        first = template.first
+        first, self.template = template.first, template
         for name in ("size", "inputs", "functions", "outside", "multiplies", "count", "work", "splits"):
             setattr(self, name, getattr(first, name))
         for name in ("givens", "constants", "written", "numbers", "piecewise"):
@@ -185,3 +177,26 @@ class Settled(Program):
         }
         self.keep: list[Any] = [self.words]
         self.connect(inputs)
+
+    def improve(self) -> None:
+        super().improve()
+        self.template.improved()
+
+    def numbers_of_tables(self) -> list[tuple[int, Expression]]:
+        """Where in its records, code and draws open numbers lie, and what they are."""
+        words, code = address(self.words), address(self.code)
+        width = self.code.shape[1]
+        found = [(words + 8 * n, each) for n, each in self.template.words]
+        found += [(code + 8 * (width * row + field), each) for row, field, each in self.template.fields]
+        if self.draws is not None:
+            counts, blocks = address(self.draws.counts), [each for _, each in self.template.others["draws"]]
+            found += [
+                (counts + 8 * n, each.expression) for n, each in enumerate(blocks) if type(each) is Size
+            ]
+        return found
+
+    @property
+    def functions_of_sizes(self) -> dict[Symbol, int]:
+        """Where the addresses of functions stand among which sizes choose."""
+        start = address(self.template.cells)
+        return {each: start + 8 * number for number, each in enumerate(self.template.first.choices)}
