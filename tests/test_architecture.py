@@ -278,7 +278,7 @@ def class_name_complaints(modules: dict[str, Module]) -> list[str]:
     ]
 
 
-NAMES_OPS = ("weft.ops", "weft.compat", "weft.native", "weft.jit", "weft.trace.recorder")
+NAMES_OPS = ("weft.ops", "weft.compat", "weft.jit", "weft.trace.recorder")
 """Where ops may be listed by name: the records themselves, the alias, and what is to be rebuilt."""
 OTHER_WORDS = {
     "weft.trace.scalars": "Python's operators and functions of math, on symbolic numbers",
@@ -295,6 +295,14 @@ OTHER_WORDS = {
     "weft.capture.attributes": "attributes of tensors",
     "weft.files.torch_globals": "keys of a file's format",
     "weft.array_api": "names of a standard",
+    "weft.native.ir": "instructions of kernels, kinds of folds, and Python's operators",
+    "weft.native.cpu": "instructions of kernels, and kinds of folds",
+    "weft.native.maths": "functions of numbers, as instructions of kernels",
+    "weft.native.entry.checks": "Python's operators",
+    "weft.native.lower.folds": "kinds of folds",
+    "weft.native.lower.scatter": "kinds of folds",
+    "weft.native.lower.numbers": "functions of Python's module math",
+    "weft.native.program.reference": "kinds of folds",
     "weft.nn": "words of options",
     "weft.cli": "examples",
     "weft.testing": "examples",

@@ -89,6 +89,8 @@ class OpFacts(TypedDict, total=False):
     row_major: bool  # whether row-major arguments give a row-major result
     returns: Any  # a named tuple class, where PyTorch gives one
     several: bool  # a view op with a tuple of results
+    reshapes: bool  # whether a result has the elements of the first operand, in their order, in another shape
+    stream: str | None  # what a sampler draws: a name that `weft.ops.philox.blocks` knows
     overloads: tuple[tuple[str, str], ...]  # for type checkers: signatures with their results
     # Halves
     unrounded: tuple[int, ...]  # operands that are taken in float32 where they are single numbers
@@ -123,7 +125,7 @@ DEFAULTS: Final[OpFacts] = {
     "refuses": None, "indexes": None, "draws": None, "shares_memory": True, "reads_elements": True,
     "apart": False, "placing": None,
     "elementwise": False, "exact": False, "uniform": False, "row_major": False, "returns": None,
-    "several": False, "overloads": (),
+    "several": False, "reshapes": False, "stream": None, "overloads": (),
     "unrounded": (), "rounded": (), "stepwise": (),
     "cheap": False, "emit": None, "lowering": None, "native_above": False, "overwrites": False,
     "trusted": False,

@@ -349,7 +349,7 @@ def _standard(name: str, doc: str, draw: str, check: Callable[..., None]) -> Op:
 
     return sampler(
         f"*size: Shape, {DRAWN}", name, method=False, out=True, doc=doc, refuses="nothing", lowering="random",
-        samples=lambda make: [Sample((2, 3))],
+        stream=draw, samples=lambda make: [Sample((2, 3))],
     )(body)  # fmt: skip
 
 
@@ -359,6 +359,7 @@ randn = _standard("randn", "Normal numbers of mean 0 and variance 1.", "normal",
 
 @sampler(
     f"low: int = None, high: int = None, size: Shape = None, *, {DRAWN}",
+    stream="integers",
     method=False,
     out=True,
     samples=lambda make: [Sample(5, (2, 3)), Sample(-2, 5, (4,))],
@@ -393,7 +394,14 @@ def randint(
     return _created("randint", "integers", size, (low, high), kind, generator, device, requires_grad)
 
 
-@sampler(f"n: int, *, {DRAWN}", method=False, out=True, samples=lambda make: [Sample(5)], refuses="nothing")
+@sampler(
+    f"n: int, *, {DRAWN}",
+    stream="permutation",
+    method=False,
+    out=True,
+    samples=lambda make: [Sample(5)],
+    refuses="nothing",
+)
 def randperm(
     n: int, generator: Generator | None, dtype: DType, layout: layout | None, device: DeviceLike,
     pin_memory: bool, requires_grad: bool,
@@ -432,7 +440,7 @@ def _standard_like(name: str, doc: str, draw: str, check: Callable[..., None]) -
 
     return sampler(
         f"input: Tensor, *, {LIKE_DRAWN}", name, method=False, samples=_like_samples(), doc=doc,
-        refuses="nothing", lowering="random", reads_elements=False,
+        refuses="nothing", lowering="random", reads_elements=False, stream=draw,
     )(body)  # fmt: skip
 
 
@@ -446,6 +454,7 @@ randn_like = _standard_like(
 
 @sampler(
     f"input: Tensor, low: int = None, high: int = None, *, {LIKE_DRAWN}",
+    stream="integers",
     method=False,
     samples=_like_samples(5),
     refuses="nothing",
@@ -486,6 +495,7 @@ def _bernoulli_samples(make: Maker) -> Iterator[Sample]:
 
 @sampler(
     "input: Tensor, p: float = None, *, generator: Generator = None",
+    stream="bernoulli",
     out=_become,
     samples=_bernoulli_samples,
     lowering="random",
@@ -514,7 +524,7 @@ def _multinomial_samples(make: Maker) -> Iterator[Sample]:
 
 @sampler(
     "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator = None",
-    out=_become_indices, samples=_multinomial_samples,
+    stream="multinomial", out=_become_indices, samples=_multinomial_samples,
 )  # fmt: skip
 def multinomial(x: TensorLike, num_samples: int, replacement: bool, generator: Generator | None) -> Any:
     """Indices along the last dimension, drawn with the probabilities that the tensor's elements are
@@ -544,6 +554,7 @@ def _normal_samples(make: Maker) -> Iterator[Sample]:
 
 @sampler(
     f"mean: Operand, std: Operand = 1.0, size: Shape = None, *, {DRAWN}",
+    stream="normal",
     method=False,
     out=True,
     samples=_normal_samples,
@@ -588,21 +599,21 @@ def _filler(signature: str, name: str | None = None, **facts: Any) -> Callable[[
     return sampler(signature, name, method=False, function=False, inplace=True, **told)
 
 
-@_filler("from_: float = 0, to: float = 1")
+@_filler("from_: float = 0, to: float = 1", stream="uniform")
 def uniform(x: TensorLike, from_: float, to: float, generator: Generator | None) -> Any:
     """Uniform numbers in [from, to)."""
     check_uniform(type_of(x).dtype, from_, to)
     return _written("uniform_", "uniform", x, _floats(from_, to), generator)
 
 
-@_filler("mean: float = 0, std: float = 1", aliases=("normal",))
+@_filler("mean: float = 0, std: float = 1", stream="normal", aliases=("normal",))
 def _normal(x: TensorLike, mean: float, std: float, generator: Generator | None) -> Any:
     """Normal numbers."""
     check_normal(type_of(x).dtype, std)
     return _written("normal_", "normal", x, _floats(mean, std), generator)
 
 
-@_filler("p: Operand = 0.5", aliases=("bernoulli",), refuses=None)
+@_filler("p: Operand = 0.5", stream="bernoulli", aliases=("bernoulli",), refuses=None)
 def _bernoulli(x: TensorLike, p: TensorLike | float, generator: Generator | None) -> Any:
     """Ones with probability p (a number, or a tensor that broadcasts), else zeros."""
     like = type_of(x)
@@ -635,7 +646,7 @@ def _check_expands(shape: tuple[int, ...], target: tuple[int, ...]) -> None:
             )
 
 
-@_filler("lambd: float = 1")
+@_filler("lambd: float = 1", stream="exponential")
 def exponential(x: TensorLike, lambd: float, generator: Generator | None) -> Any:
     """Exponentially distributed numbers of this rate."""
     kind = type_of(x).dtype
@@ -650,7 +661,7 @@ def exponential(x: TensorLike, lambd: float, generator: Generator | None) -> Any
     return _written("exponential_", "exponential", x, _floats(lambd), generator)
 
 
-@_filler("median: float = 0, sigma: float = 1")
+@_filler("median: float = 0, sigma: float = 1", stream="cauchy")
 def cauchy(x: TensorLike, median: float, sigma: float, generator: Generator | None) -> Any:
     """Numbers of a Cauchy distribution."""
     kind = type_of(x).dtype
@@ -665,7 +676,7 @@ def cauchy(x: TensorLike, median: float, sigma: float, generator: Generator | No
     return _written("cauchy_", "cauchy", x, _floats(median, sigma), generator)
 
 
-@_filler("mean: float = 1, std: float = 2", lowering=None)
+@_filler("mean: float = 1, std: float = 2", stream="log_normal", lowering=None)
 def log_normal(x: TensorLike, mean: float, std: float, generator: Generator | None) -> Any:
     """Exponentials of normal numbers."""
     kind = type_of(x).dtype
@@ -676,7 +687,7 @@ def log_normal(x: TensorLike, mean: float, std: float, generator: Generator | No
     return _written("log_normal_", "log_normal", x, _floats(mean, std), generator)
 
 
-@_filler("p: float", samples=lambda make: [Sample(make(2, 3), 0.25, grad=False)])
+@_filler("p: float", stream="geometric", samples=lambda make: [Sample(make(2, 3), 0.25, grad=False)])
 def geometric(x: TensorLike, p: float, generator: Generator | None) -> Any:
     """How many trials until the first success, each with probability p."""
     kind = type_of(x).dtype
@@ -687,7 +698,7 @@ def geometric(x: TensorLike, p: float, generator: Generator | None) -> Any:
     return _written("geometric_", "geometric", x, _floats(p), generator)
 
 
-@_filler("from_: int = None, to: int = None", name="random")
+@_filler("from_: int = None, to: int = None", stream="integers", name="random")
 def random_(x: Any, from_: Any, to: Any, generator: Any) -> Any:
     """Uniform random integers in [from, to), or of all that the dtype represents."""
     kind = type_of(x).dtype

@@ -102,6 +102,8 @@ class Op:
     row_major: bool
     returns: Any
     several: bool
+    reshapes: bool
+    stream: str | None
     overloads: tuple[tuple[str, str], ...]
     unrounded: tuple[int, ...]
     rounded: tuple[int, ...]

@@ -243,6 +243,7 @@ view: Op = view_family(
     vjp=_view_vjp,
     function=False,
     trusted=True,
+    reshapes=True,
     samples=_view_samples,
 )
 _unsafe_view: Op = index(
@@ -251,7 +252,7 @@ _unsafe_view: Op = index(
     vjp=lambda g, _out, _x: ops.reshape(g, _x.shape), method=False, function=False,
     node="UnsafeViewBackward0", samples=lambda make: [Sample(make(2, 6), (3, 4))],
     refuses="nothing", cheap=True,
-    shares_memory=True,
+    shares_memory=True, reshapes=True,
 )  # fmt: skip
 
 
@@ -261,7 +262,7 @@ def _reshape_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(4, 3).T, (2, -1))
 
 
-@composite("input: Tensor, *shape: Shape", samples=_reshape_samples, cheap=True)
+@composite("input: Tensor, *shape: Shape", samples=_reshape_samples, cheap=True, reshapes=True)
 def reshape(input: TensorLike, shape: Sizes) -> Any:
     """A view with these sizes where strides allow it, else a copy."""
     return reshaped(input, shape)

@@ -148,8 +148,8 @@ def _steps(w: Writer) -> None:
     """Runs the steps of a program; long ones without the interpreter."""
     with w.function("i64", "steps", "ptr %table", "i64 %first", "ptr %buffers", "ptr %state"):
         code, outside, blas = (w.item("%table", place, "ptr", "p") for place in (1, 3, 4))
-        given = [f"ptr {code}", "i64 %first", f"i64 {w.item('%table', 2)}", "ptr %buffers", f"ptr {outside}"]
-        given += ["ptr %state", f"ptr {blas}"]
+        given = [f"ptr {code}", "i64 %first", f"i64 {w.item('%table', 2)}", "ptr %buffers"]
+        given += [f"ptr {outside}", "ptr %state", f"ptr {blas}"]
         free, hold = w.label("free"), w.label("hold")
         w.choose(w.other("i64", w.item("%table", 9), "0"), free, hold)
         w.begin(hold)

@@ -225,7 +225,7 @@ class Writer:
     def other(self, type: str, left: str, right: str) -> str:
         return self.let(f"icmp ne {type} {left}, {right}")
 
-    def pick(self, condition: str, type: str, yes: str, no: str | int) -> str:
+    def pick(self, condition: str, type: str, yes: str | int, no: str | int) -> str:
         return self.let(f"select i1 {condition}, {type} {yes}, {type} {no}")
 
     def call(self, result: str, name: str, *arguments: str) -> str:

@@ -191,7 +191,7 @@ def _logsumexp(lowering: Lowering, x: Definition, dim: Any, keepdim: bool) -> De
     return reshaped(found, shape)
 
 
-@rule("linalg.vector_norm")
+@rule("linalg.vector_norm", numbers="floats")
 def _vector_norm(
     lowering: Lowering, x: Definition, order: Any, dim: Any, keepdim: bool, _dtype: Any
 ) -> Definition:

@@ -226,7 +226,7 @@ def inverse(spread: Definition, eps: Any) -> Definition:
     return each(body, spread, *(() if known else (eps,)), name="scale", cost=8)
 
 
-@rule("layer_norm")
+@rule("layer_norm", numbers="floats")
 def _layer_norm(
     _lowering: Lowering, x: Definition, shape: Any, weight: Any, bias: Any, eps: float, _cudnn: bool
 ) -> Definition:
@@ -239,7 +239,7 @@ def _layer_norm(
     return made
 
 
-@rule("norm_backward")
+@rule("norm_backward", numbers="floats")
 def _norm_backward(
     _lowering: Lowering,
     g: Definition,

@@ -577,7 +577,7 @@ def _divide(lowering: Lowering, x: Any, y: Any) -> Definition:
     return divided(lowering, lowering.op, x, y)
 
 
-@rule("div")
+@rule("div", numbers="all")
 def _div(lowering: Lowering, x: Any, y: Any, rounding_mode: Any) -> Definition:
     """Rounding division promotes otherwise than true division."""
     if rounding_mode is None:

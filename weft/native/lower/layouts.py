@@ -11,7 +11,7 @@ import operator
 from collections.abc import Sequence
 from contextlib import suppress
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -53,6 +53,10 @@ def dense(shape: Sequence[int], order: Sequence[int]) -> Strides:
     for axis, stride in zip(order, inner):
         found[axis] = stride
     return tuple(found)
+
+
+STRIDED: Final = frozenset({"stride", "physical_layout"})
+"""Parameters that say how a new tensor lies."""
 
 
 class Layouts:
@@ -129,10 +133,10 @@ class Layouts:
         op = op_of(node)
         bound = bound_arguments(op, node.args, node.kwargs)
         if op.kind is Kind.RANDOM or (op.kind is Kind.CREATE and not node.all_input_nodes):
-            strided = op.name in ("empty_permuted", "empty_strided")
+            strided = STRIDED & {*op.signature.names}
             return self.result(op, bound, shapes, None) if strided else None
         try:
-            if op.kind is Kind.VIEW or op.name in ("reshape", "_unsafe_view"):
+            if op.kind is Kind.VIEW or op.reshapes:
                 return self.viewed(op, bound)
             if isinstance(op.kernel, np.ufunc) and op.promotion is not None:
                 return self.pointwise(op, bound, shapes)
@@ -155,7 +159,7 @@ class Layouts:
 
     def viewed(self, op: Op, bound: tuple[Any, ...]) -> Any:
         base = self.hollow(bound[0])
-        if op.name in ("view", "reshape", "_unsafe_view") and isinstance(bound[1], (tuple, list)):
+        if op.reshapes and isinstance(bound[1], (tuple, list)):
             kind = bound[1][0] if len(bound[1]) == 1 else None
             if isinstance(kind, dtype):
                 made = base.view(kind.numpy)

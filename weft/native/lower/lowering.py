@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import cache, partial
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -62,7 +62,7 @@ from weft.native.lower.numbers import checked, computed, given_number, held_by
 from weft.native.lower.numbers import read as read_number
 from weft.native.lower.opening import Opened, open_strides
 from weft.native.plan.units import Indices, Inlining
-from weft.native.program.drawing import DRAWS, GENERATOR, Drawn, Stream, blocks_of, sampled
+from weft.native.program.drawing import GENERATOR, Drawn, Stream, blocks_of, sampled
 from weft.native.program.program import Fixed
 from weft.ops.record import REGISTRY, Kind, Op, ops
 
@@ -79,33 +79,6 @@ MAKERS: Final = ("tensor", "as_tensor", "asarray", "scalar_tensor")
 """Functions that make tensors of numbers, by name."""
 BUILT_IN: Final = frozenset({abs, bool, divmod, float, int, max, min, pow, round, sum})
 """Where functions of numbers come from."""
-MOVED: Final = frozenset({"reshape", "_unsafe_view"})
-"""Ops that are views where they can be, on numbers of any type."""
-NUMBERS_WELCOME: Final = frozenset(
-    {
-        "div",
-        "_where",
-        "layer_norm",
-        "norm_backward",
-        "batch_norm_training",
-        "batch_norm_inference",
-        "group_norm",
-        "full",
-        "full_like",
-        "new_full",
-        "linalg.vector_norm",
-        "normal",
-        "_normal",
-        "bernoulli",
-        "_bernoulli",
-        "linspace",
-        "arange",
-        "uniform",
-        "exponential",
-        "cauchy",
-    }
-)
-"""Ops whose rules take numbers that only running tells."""
 
 
 @record(slots=True)
@@ -141,18 +114,20 @@ class Program:
 Rule = Callable[..., Lowered]
 RULES: Final[dict[str, Rule]] = {}
 """How ops become definitions, by name; see `rule`."""
+NUMBERS_WELCOME: Final[dict[str, str]] = {}
+"""Which numbers that only running tells these rules take."""
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
+def rule(*names: str, numbers: Literal["", "floats", "all"] = "") -> Callable[[Rule], Rule]:
     """Decorator: how these ops become definitions. It gets the lowering and all parameters of the op, with
-    definitions for tensors, and may raise Unlowered.
+    definitions for tensors (and for `numbers` that only running tells), and may raise Unlowered.
     """
 
     def register(function: Rule) -> Rule:
         for name in names:
             if name not in REGISTRY:
                 raise KeyError(f"there is no op {name}")
-            RULES[name] = function
+            RULES[name], NUMBERS_WELCOME[name] = function, numbers
         return function
 
     return register
@@ -322,12 +297,12 @@ class Lowering:
 
     def drawn(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
         """Random numbers, which are drawn when the program begins, in the order of the graph."""
-        if op.qualified_name not in DRAWS:
+        if op.stream is None:
             raise Unlowered(f"{op.name}: random numbers that programs cannot draw")
         names = op.signature.names
         slot = names.index(GENERATOR)
         stream = bound[slot]
-        blocks = blocks_of(op.qualified_name, dict(zip(names, bound, strict=True)), result.array)
+        blocks = blocks_of(op.stream, dict(zip(names, bound, strict=True)), result.array)
         if type(blocks) not in (int, Size):
             raise Unlowered("a count of random numbers that is known only at run time")
         number, source = len(self.program.draws), stream.number if isinstance(stream, Stream) else stream
@@ -394,7 +369,7 @@ class Lowering:
     def lowered(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
         """Definitions of what an op gives. On halves it computes in float32, and rounds what it gives."""
         self.gives_halves, self.half = has_half(result), ""
-        if op.kind is Kind.VIEW or op.name in MOVED or not (has_half(bound) or self.gives_halves):
+        if op.kind is Kind.VIEW or op.reshapes or not (has_half(bound) or self.gives_halves):
             return self.plainly(op, bound, result)
         self.half = computed_half(op, bound)
         node = self.node
@@ -416,7 +391,8 @@ class Lowering:
         known = rule_of(op.qualified_name)
         if known is not None:
             whole = any(isinstance(item, Number) and item.type == "i64" for item in flat)
-            if (numbers and op.qualified_name not in NUMBERS_WELCOME) or (whole and op.name != "div"):
+            welcome = NUMBERS_WELCOME.get(op.qualified_name, "")
+            if (numbers and not welcome) or (whole and welcome != "all"):
                 raise Unlowered(f"{op.name} of a scalar that is known only at run time")
             return known(self, *bound)
         if op.kind is Kind.POINTWISE and op.emit is not None and op.promotion is not None:
@@ -514,7 +490,7 @@ class Lowering:
     def looked_at(self, op: Op, bound: tuple[Any, ...]) -> Lowered:
         """A view, by what the op's kernel does to an array that moves along one axis only."""
         base = bound[0]
-        if op.name in ("view", "reshape", "_unsafe_view"):
+        if op.reshapes:
             raise Unlowered(op.name)
         if is_open((*base.shape, *bound[1:])):
             return self.seen(op, base, bound[1:])

@@ -37,7 +37,7 @@ def affine(value: Definition, weight: Any, bias: Any) -> Definition:
     return value
 
 
-@rule("batch_norm_training")
+@rule("batch_norm_training", numbers="floats")
 def _training(
     _lowering: Lowering, x: Definition, weight: Any, bias: Any, eps: float
 ) -> tuple[Definition, Definition, Definition]:
@@ -57,7 +57,7 @@ def _training(
     return made, reshaped(middle, (x.shape[1],)), reshaped(spread, (x.shape[1],))
 
 
-@rule("batch_norm_inference")
+@rule("batch_norm_inference", numbers="floats")
 def _inference(
     _lowering: Lowering,
     x: Definition,
@@ -85,7 +85,7 @@ def _inference(
     )
 
 
-@rule("group_norm")
+@rule("group_norm", numbers="floats")
 def _group_norm(
     _lowering: Lowering, x: Definition, groups: int, weight: Any, bias: Any, eps: float, _cudnn: bool
 ) -> Definition:

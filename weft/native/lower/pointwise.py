@@ -56,7 +56,7 @@ def _keep(lowering: Lowering, x: Definition, mask: Definition, _beside: Any) -> 
     return made(lambda b, v, _: b.select(v[1], v[0], b.like(0, v[0])), shape, type_, (x, mask), "keep")
 
 
-@rule("_where")
+@rule("_where", numbers="floats")
 def _where(lowering: Lowering, condition: Definition, x: Any, y: Any) -> Definition:
     shape, type_ = result_of(lowering)
     tensors = [value for value in (x, y) if isinstance(value, Definition)]
@@ -198,12 +198,12 @@ def full_of(lowering: Lowering, value: Any) -> Definition:
     return filled(lowering, value, "full")
 
 
-@rule("full", "full_like")
+@rule("full", "full_like", numbers="floats")
 def _full(lowering: Lowering, _size: Any, value: Any, *_: Any) -> Definition:
     return full_of(lowering, value)
 
 
-@rule("new_full")
+@rule("new_full", numbers="floats")
 def _new_full(lowering: Lowering, _x: Any, _size: Any, value: Any, *_: Any) -> Definition:
     return full_of(lowering, value)
 
@@ -213,7 +213,7 @@ def _fill(lowering: Lowering, _x: Definition, value: Any) -> Definition:
     return copied(lowering, value) if isinstance(value, Definition) else filled(lowering, value, "fill")
 
 
-@rule("arange")
+@rule("arange", numbers="floats")
 def _arange(lowering: Lowering, start: Any, end: Any, step: Any, dtype: Any, *_: Any) -> Definition:
     shape, type_ = result_of(lowering)
     work = "i64" if TYPES[type_].kind in "iu" else "f64"
@@ -245,7 +245,7 @@ def _arange_of_told(shape: Shape, type_: str, start: Any, step: Any) -> Definiti
     return made(make, shape, type_, told, "arange")
 
 
-@rule("linspace")
+@rule("linspace", numbers="floats")
 def _linspace(lowering: Lowering, start: Any, end: Any, steps: Any, *_: Any) -> Definition:
     shape, type_ = result_of(lowering)
     if (

@@ -7,6 +7,7 @@ zero; only what lies in neither order is copied first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -25,7 +26,7 @@ from weft.native.ir.definitions import (
     permuted,
     reshaped,
 )
-from weft.native.ir.scalar import FLOATS, Builder
+from weft.native.ir.scalar import FLOATS, Builder, Instruction
 from weft.native.lower.folds import each, folded
 from weft.native.lower.lowering import Lowering, Unlowered, point, rule
 from weft.native.plan.units import row_major
@@ -61,28 +62,24 @@ def memory_of(value: Definition) -> Memory:
 
 def unchanged(value: Definition) -> Definition | None:
     """What is multiplied by nothing but ones, as gradients of sums are."""
-    if (
-        type(value) is not Point
-        or value.name != "mul"
-        or len(value.operands) != 2
-        or value.type not in FLOATS
-    ):
+    if type(value) is not Point or len(value.operands) != 2 or value.type not in FLOATS:
         return None
     for ones, other in (value.operands, value.operands[::-1]):
-        if other.type == ones.type == value.type and is_one(ones) and body(value) == ["load", "load", "mul"]:
-            return other
+        if other.type == ones.type == value.type and is_one(ones):
+            if [each.op for each in body(value)] == ["load", "load", "mul"]:
+                return other
     return None
 
 
 def is_one(value: Definition) -> bool:
     """Whether all elements are known to be 1."""
     base = value.base if isinstance(value, View) else value
-    if type(base) is not Point or base.name != "ones" or base.operands:
+    if type(base) is not Point or base.operands:
         return False
-    return body(base) == ["const"]
+    return [(each.op, each.value) for each in body(base)] == [("const", 1)]
 
 
-def body(value: Point) -> list[str]:
+def body(value: Point) -> Sequence[Instruction]:
     """The instructions of a pointwise definition; none where these need more than its operands."""
     builder = Builder()
     values = [builder.load(place, each.type) for place, each in enumerate(value.operands)]
@@ -91,7 +88,7 @@ def body(value: Point) -> list[str]:
     except AttributeError as error:  # it needs a builder that knows more
         let_through(error)
         return []
-    return [each.op for each in builder.instructions]
+    return builder.instructions
 
 
 def matrix(value: Definition, operands: list[Definition]) -> Matrix:

@@ -240,7 +240,7 @@ def _rand(lowering: Lowering, first: Any, drawn: Any, *_: Any) -> Definition:
     return uniform(drawn, *result_of(lowering), 0.0, 1.0)
 
 
-@rule("uniform")
+@rule("uniform", numbers="floats")
 def _uniform(lowering: Lowering, _x: Definition, low: Any, high: Any, drawn: Any) -> Definition:
     return uniform(drawn, *result_of(lowering), low, high)
 
@@ -250,12 +250,12 @@ def _randn(lowering: Lowering, first: Any, drawn: Any, *_: Any) -> Definition:
     return standard_normal(drawn, *result_of(lowering))
 
 
-@rule("_normal")
+@rule("_normal", numbers="floats")
 def _normal_in_place(lowering: Lowering, _x: Definition, mean: Any, std: Any, drawn: Any) -> Definition:
     return normal(drawn, *result_of(lowering), mean, std)
 
 
-@rule("normal")
+@rule("normal", numbers="floats")
 def _normal(lowering: Lowering, mean: Any, std: Any, _size: Any, drawn: Any, *_: Any) -> Definition:
     shape, type_ = result_of(lowering)
     tensors = [value for value in (mean, std) if isinstance(value, Definition)]
@@ -277,7 +277,7 @@ def _normal(lowering: Lowering, mean: Any, std: Any, _size: Any, drawn: Any, *_:
     return made(make, shape, type_, [standard_normal(drawn, shape, type_), *tensors], "normal")
 
 
-@rule("exponential")
+@rule("exponential", numbers="floats")
 def _exponential(lowering: Lowering, _x: Definition, rate: Any, drawn: Any) -> Definition:
     shape, type_ = result_of(lowering)
 
@@ -287,7 +287,7 @@ def _exponential(lowering: Lowering, _x: Definition, rate: Any, drawn: Any) -> D
     return mapped(drawn, shape, type_, bits_of(type_), formula, "exponential", rate)
 
 
-@rule("cauchy")
+@rule("cauchy", numbers="floats")
 def _cauchy(lowering: Lowering, _x: Definition, median: Any, sigma: Any, drawn: Any) -> Definition:
     shape, type_ = result_of(lowering)
 
@@ -382,11 +382,11 @@ def _bernoulli_by(lowering: Lowering, drawn: Drawn, p: Definition) -> Definition
     return made(make, shape, type_, [words(drawn, shape, "u32"), p], "bernoulli")
 
 
-@rule("bernoulli")
+@rule("bernoulli", numbers="floats")
 def _bernoulli(lowering: Lowering, x: Definition, p: Any, drawn: Any) -> Definition:
     return bernoulli(lowering, drawn, x if p is None else p)
 
 
-@rule("_bernoulli")
+@rule("_bernoulli", numbers="floats")
 def _bernoulli_in_place(lowering: Lowering, _x: Definition, p: Any, drawn: Any) -> Definition:
     return bernoulli(lowering, drawn, p)

@@ -15,7 +15,7 @@ from weft.native.plan.rewrite import Rule
 
 def is_sum(value: Definition) -> bool:
     """Whether a definition is nothing but the sum of two others of its shape and type."""
-    if type(value) is not Point or value.name != "add" or len(value.operands) != 2:
+    if type(value) is not Point or len(value.operands) != 2:
         return False
     if any((each.shape, each.type) != (value.shape, value.type) for each in value.operands):
         return False
@@ -51,9 +51,9 @@ class AccumulateProducts(Rule):
     kinds = (Point,)
 
     def visit(self, value: Definition) -> None:
-        if not is_sum(value):
-            return
         assert isinstance(value, Point)
+        if len(value.operands) != 2 or None in map(product_of, value.operands) or not is_sum(value):
+            return
         seen = value.operands
         first, second = map(product_of, seen)
         if second is not None and second.onto is not None:

@@ -23,14 +23,6 @@ from weft.core.generator import Generator, default_generator, is_apart
 from weft.core.records import record
 from weft.ops import philox
 
-DRAWS: Final = {
-    "rand": "uniform", "rand_like": "uniform", "uniform": "uniform", "randn": "normal",
-    "randn_like": "normal", "normal": "normal", "_normal": "normal", "randint": "integers",
-    "randint_like": "integers", "random": "integers", "bernoulli": "bernoulli", "_bernoulli": "bernoulli",
-    "exponential": "exponential", "cauchy": "cauchy", "log_normal": "log_normal", "geometric": "geometric",
-    "randperm": "permutation", "multinomial": "multinomial",
-}  # fmt: skip
-"""What samplers draw: names that `philox.blocks` knows."""
 GENERATOR: Final = "generator"
 
 
@@ -55,12 +47,12 @@ Source = int | Generator | None
 """An input, a generator that is known, or the default one."""
 
 
-def blocks_of(name: str, given: dict[str, Any], result: Any) -> int:
-    """How many counter blocks a sampler takes; its tensors are known by their shapes."""
+def blocks_of(stream: str, given: dict[str, Any], result: Any) -> int:
+    """How many counter blocks a sampler takes that draws this; its tensors are known by their shapes."""
     count = prod(result.shape)
-    if name == "multinomial":
+    if stream == "multinomial":
         count = philox.multinomial_count(given["input"].shape, given["num_samples"], given["replacement"])
-    return philox.blocks(DRAWS[name], count, result.dtype)
+    return philox.blocks(stream, count, result.dtype)
 
 
 class Draws:
