@@ -94,9 +94,8 @@ def test_each_size_is_native() -> None:
     compiled = weft.compile(lambda x: pointwise(x), backend="native", dynamic=True)
     for size in (4, 7, 6) * 4:
         compiled(weft.randn(size, 3))
-    assert len(links(compiled)) == 3
-    assert all(is_native(compiled, weft.randn(size, 3)) for size in (4, 7, 6))
-    assert not is_native(compiled, weft.randn(5, 3))
+    assert all(is_native(compiled, weft.randn(size, 3)) for size in (4, 7, 6, 5, 50))
+    assert not is_native(compiled, weft.randn(1, 3))
 
 
 def test_equal_strides_are_not_equal_sizes() -> None:
@@ -159,7 +158,7 @@ def test_a_whole_number_that_varies() -> None:
     x = weft.ones(3)
     for n in (2, 3, 2, 3, 2, 4, 3, 4, 4):
         assert compiled(x, n).tolist() == [n] * 3
-    assert is_native(compiled, x, 4) and not is_native(compiled, x, 5)
+    assert is_native(compiled, x, 4) and is_native(compiled, x, 5)
 
 
 def test_a_chain_does_not_grow() -> None:
@@ -183,7 +182,7 @@ def test_a_chain_does_not_grow() -> None:
 def test_a_chain_goes_with_its_entry() -> None:
     compiled = weft.compile(lambda x: x * 3, backend="native", dynamic=True)
     for size in (2, 3) * 4:
-        compiled(weft.ones(size))
+        compiled(weft.ones(size, size).t())  # layouts like this are served one size at a time
     gone = [weakref.ref(link) for link in links(compiled)]
     assert len(gone) == 2
     gc.disable()

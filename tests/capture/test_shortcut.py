@@ -590,9 +590,9 @@ def test_conditions_on_whole_numbers_are_computed_natively(monkeypatch: pytest.M
     seen: list[list[str]] = []
     make = Entrance.make
 
-    def watched(self: Any, checks: Any, *rest: Any) -> Any:
-        seen.append([check[0] for check in checks])
-        return make(self, checks, *rest)
+    def watched(self: Any, lowering: Any, *rest: Any) -> Any:
+        seen.append([check[0] for check in lowering.rows])
+        return make(self, lowering, *rest)
 
     monkeypatch.setattr(Entrance, "make", watched)
 

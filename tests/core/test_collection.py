@@ -283,3 +283,37 @@ def test_trees_are_made_while_no_finalizer_makes_one() -> None:
                 collection.parsed("def f(input: Tensor, other: Operand, *, alpha: Number = 1): ...")
     finally:
         gc.set_threshold(*before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_collects_where_another_thread_was_about_to_put_it_off() -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def profile(frame: Any, event: str, value: Any) -> None:
+        if event == "c_return" and value is gc.set_threshold and frame.f_code is put_off.__code__:
+            sys.setprofile(None)
+            inside.set()
+            leave.wait(10)
+
+    def other() -> None:
+        sys.setprofile(profile)
+        with uncollected():
+            pass
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert inside.wait(10)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            first = collects()
+            with uncollected():
+                off = collects()
+            os._exit(10 * off + (not collects()) + 100 * (not first))
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        leave.set()
+        thread.join()
+    assert collects()

@@ -80,3 +80,67 @@ assert done == [True] and signal.getsignal(signal.SIGALRM) is ring
 assert os.fork() or os._exit(0) is None
 """
     assert run(text) == "caught\n"
+
+
+def test_handlers_are_left_to_the_main_thread() -> None:
+    """A thread that forks while the main one does, or compiles, loses none; its child has the user's."""
+    text = """
+import weft
+from weft.core import forks
+from weft.core.handlers import handlers_outside
+came, codes = [], []
+def ring(number, frame):
+    came.append(number)
+signal.signal(signal.SIGUSR1, ring)
+main, inside, others = threading.get_ident(), threading.Event(), threading.Event()
+def wait():
+    if threading.get_ident() == main:
+        inside.set(); assert others.wait(5)
+        signal.raise_signal(signal.SIGUSR1)
+def fork():
+    child = os.fork()
+    if child == 0:
+        os._exit(signal.getsignal(signal.SIGUSR1) is not ring)
+    codes.append(os.waitpid(child, 0)[1])
+def other():
+    assert inside.wait(5)
+    fork()
+    others.set()
+forks.around(wait, int, int)
+thread = threading.Thread(target=other)
+thread.start()
+fork()
+thread.join()
+with handlers_outside():
+    thread = threading.Thread(target=fork)
+    thread.start(); thread.join()
+assert signal.getsignal(signal.SIGUSR1) is ring and codes == [0, 0, 0], codes
+assert came == [signal.SIGUSR1]
+"""
+    assert run(text) == ""
+
+
+def test_imports_that_begin_while_a_fork_waits_are_waited_for() -> None:
+    text = """
+import weft
+from weft.core import forks
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "weft.masked":
+            entered.set(); time.sleep(0.3)
+entered, threads = threading.Event(), []
+sys.modules.pop("weft.masked", None)
+sys.meta_path.insert(0, Slow())
+def wait():
+    if not threads:
+        threads.append(threading.Thread(target=lambda: __import__("weft.masked")))
+        threads[0].start(); entered.wait()
+done = []
+forks.around(wait, lambda: done.append("parent"), lambda: done.append("child"))
+child = os.fork()
+if child == 0:
+    os._exit("weft.masked" not in sys.modules or done != ["parent", "child"])
+assert os.waitpid(child, 0)[1] == 0 and done == ["parent", "parent"]
+threads[0].join()
+"""
+    assert run(text) == ""

@@ -359,3 +359,40 @@ def test_a_handler_waits_for_a_thread_that_compiles_while_machine_code_is_made()
     finally:
         sys.setprofile(None)
     assert len(found) == 1 and weft.allclose(found[0], other(x)) and weft.allclose(result, plain(x))
+
+
+@pytest.mark.parametrize("kind", [ValueError, StopIteration, KeyError])
+def test_handlers_are_exchanged_by_functions_of_c(kind: type[BaseException]) -> None:
+    """Those of `signal` take a ValueError that strikes in them for a number without a name."""
+    raised: list[BaseException] = []
+    count = point = 0
+
+    def handle(_number: int, _frame: Any) -> None:
+        raised.append(kind())
+        raise raised[0]
+
+    def profile(_frame: Any, event: str, _value: Any) -> None:
+        nonlocal count
+        if event in ("call", "c_return"):
+            count += 1
+            if count == point:
+                sys.setprofile(None)
+                signal.raise_signal(signal.SIGUSR1)
+
+    signal.signal(signal.SIGUSR1, handle)
+    while True:
+        raised.clear()
+        count, point, caught = 0, point + 1, None
+        try:
+            sys.setprofile(profile)
+            with handlers_outside():
+                pass
+        except kind as error:
+            caught = error
+        finally:
+            sys.setprofile(None)
+        assert caught is (raised[0] if raised else None), point
+        assert signal.getsignal(signal.SIGUSR1) is handle
+        if not raised:
+            break
+    assert point > 20

@@ -23,8 +23,7 @@ import threading
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
@@ -102,17 +101,16 @@ class Interrupter:
     def drop(self, unraisable: Any) -> None:
         self.dropped = self.dropped or unraisable.exc_value is self.raised
 
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        before, hook = signal.signal(signal.SIGUSR1, self.handle), sys.unraisablehook
+    def __enter__(self) -> None:
+        """Not by `contextlib`, which is struck, too, and would leave this to the collector."""
+        self.before = signal.signal(signal.SIGUSR1, self.handle), sys.unraisablehook
         sys.unraisablehook = self.drop
-        try:
-            sys.setprofile(self)
-            yield
-        finally:
-            sys.setprofile(None)
-            sys.unraisablehook = hook
-            signal.signal(signal.SIGUSR1, before)
+        sys.setprofile(self)
+
+    def __exit__(self, *_error: object) -> None:
+        sys.setprofile(None)
+        before, sys.unraisablehook = self.before
+        signal.signal(signal.SIGUSR1, before)
 
 
 TEXTS = [
@@ -303,11 +301,11 @@ def length(case: Case) -> int:
     """How many events the call has."""
     counter = Interrupter(-1)
     if case.scripted and not case.before:
-        with counter.active():
+        with counter:
             values(case.made(1)[1])
         return counter.seen
     _, compiled = steady(case) if case.steady else prepared(case, 1)
-    with counter.active():
+    with counter:
         values(compiled)
     return counter.seen
 
@@ -330,7 +328,7 @@ def fault(case: Case, number: int, point: int, kind: type[BaseException] = Timeo
         function, compiled = steady(case) if case.steady else prepared(case, number)
     caught: BaseException | None = None
     try:
-        with interrupter.active():
+        with interrupter:
             if compiled is None:
                 function, compiled = case.made(number)
             values(compiled)
@@ -369,7 +367,7 @@ def left_open(text: str, before: int, number: int, point: int, kind: type[BaseEx
     space["log"].clear()
     interrupter, earlier, caught = Interrupter(point, kind), state(), None
     try:
-        with interrupter.active():
+        with interrupter:
             compiled(x)
     except BaseException as error:
         caught = error

@@ -366,7 +366,8 @@ def test_code_that_is_made_has_a_file_of_ours():
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"), [(asyncio.CancelledError, True), (SystemExit, True), (Own, True), (OSError, False)]
+    ("kind", "expected"),
+    [(asyncio.CancelledError, True), (SystemExit, True), (Own, True), (partial(OSError, "why"), False)],
 )
 def test_what_stops_a_task_is_an_interrupt_without_a_handler(kind, expected):
     ended = (each for each in ())
@@ -391,11 +392,11 @@ def test_what_stops_a_task_is_an_interrupt_without_a_handler(kind, expected):
         ("users", "users.py", False),
     ],
 )
-@pytest.mark.parametrize("kind", [Timeout, Late, TimeoutError, ValueError])
+@pytest.mark.parametrize("kind", [Timeout, Late, TimeoutError, ValueError, AttributeError, StopIteration])
 @pytest.mark.parametrize("first", ["given", origins.ENTRY])
 def test_what_another_thread_raises_is_an_interrupt(module, file, expected, kind, first):
-    """As functions that end others after some time do; most classes of Python's own cannot be told from ours.
-    Entries bear the files of users.
+    """As functions that end others after some time do: without a word, which C does for few classes. Entries
+    bear the files of users.
     """
     text = f"def run({first}):\n    {first}()\n    for _ in range(10**6):\n        pass\n"
     space = {"__name__": module}
@@ -407,7 +408,7 @@ def test_what_another_thread_raises_is_an_interrupt(module, file, expected, kind
         space["run"](strike)
         raise AssertionError("it did not strike")
     except kind as error:
-        assert is_interrupt(error) == ((expected or first == origins.ENTRY) and kind is not ValueError)
+        assert is_interrupt(error) == ((expected or first == origins.ENTRY) and kind is not StopIteration)
 
 
 def stop_iteration(_number, _frame):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import weft
 from weft.core.settings import settings as options
 from weft.native.ir.sizes import Sizes
-from weft.native.program.executable import Template
+from weft.native.program.template import Template
 from weft.nn import functional as F
 
 SIZES = (5, 7, 4, 64, 3, 200, 2, 1, 0, 2000)

@@ -180,15 +180,20 @@ class FunctionalRecorder(OpRecorder):
         return self.node_at(self.place(value))
 
     def node_at(self, place: Place) -> Node:
-        """The node of a place's present elements."""
+        """The node of a place's present elements, made behind those of the places that it is a view of."""
         root = place.root
-        if place.seen == root.writes and place.node is not None:
-            return place.node
-        if place.parent is None:
-            node = self.root_node(root)
-        else:
-            node = self.node_of_step(place, self.node_at(place.parent))
-        place.node, place.seen = node, root.writes
+        stale = [place]
+        while stale[-1].node is None or stale[-1].seen != root.writes:
+            parent = stale[-1].parent
+            if parent is None:
+                stale[-1].node, stale[-1].seen = self.root_node(root), root.writes
+                break
+            stale.append(parent)
+        node = stale.pop().node
+        assert node is not None
+        for each in reversed(stale):
+            node = each.node = self.node_of_step(each, node)
+            each.seen = root.writes
         return node
 
     def root_node(self, root: Root) -> Node:

@@ -3,9 +3,10 @@
 Takes a way to make a shortcut from a call; gives a function that runs the shortcut which fits, or the entry.
 One idea: what stands behind a shortcut is a name of its own globals, so that a chain is changed by one store.
 
-The entry stands at the end, and counts what it still has to serve itself: sizes that come again and again get
-a shortcut of their own. Of these there are so many; for a new one the oldest goes, and it takes more and more
-calls to get one, so that sizes which never settle cost nothing.
+The entry stands at the end, and counts what it still has to serve itself: what comes again and again gets a
+shortcut of its own, which is for all sizes that a program serves, or else for one. Of these there are so
+many; for a new one the oldest goes, and it takes more and more calls to get one, so that what never settles
+costs nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 from weft.capture.fronts import uncounted
 from weft.capture.reading import MISS
-from weft.capture.shortcut import CALLS_BEFORE_NATIVE_ENTRY, SLOW, ShortcutRecipe
+from weft.capture.shortcut import ALONE, ANY, CALLS_BEFORE_NATIVE_ENTRY, OPEN, SLOW, ShortcutRecipe
 from weft.capture.sources import Source, fetch
 from weft.core.interrupts import let_through
 from weft.core.once import lock
@@ -26,8 +27,8 @@ from weft.tensor.base import PLAIN
 LONGEST: Final = 8
 """So many shortcuts an entry may have."""
 MOST_COUNTED: Final = 64
-Make = Callable[[Any, Any, Sequence[Any]], "tuple[Any, bool] | None"]
-"""A shortcut, in front of something, from a call; and whether it is for calls like this one alone."""
+Make = Callable[[Any, Any, Sequence[Any]], "tuple[Any, str] | None"]
+"""A shortcut, in front of something, from a call; and for which calls it is."""
 
 
 def open_sources(recipe: ShortcutRecipe) -> list[Source]:
@@ -47,9 +48,9 @@ def chained(
     first = make(step, function, values)
     if first is None:
         return None
-    quick, narrow = first
-    if narrow:
-        Chain(make, sources, names, step, quick)
+    quick, kind = first
+    if kind != ANY:
+        Chain(make, sources, names, step, quick, kind)
     return quick
 
 
@@ -61,9 +62,16 @@ class Chain:
     """
 
     def __init__(
-        self, make: Make, sources: list[Source], names: Sequence[str], step: Any, first: FunctionType
+        self,
+        make: Make,
+        sources: list[Source],
+        names: Sequence[str],
+        step: Any,
+        first: FunctionType,
+        kind: str = ALONE,
     ) -> None:
         self.make, self.sources, self.names, self.step = make, sources, names, step
+        self.kind = kind
         self.first = weakref.ref(first)
         self.served: dict[Any, int] = {}
         self.tried = 0
@@ -93,7 +101,10 @@ class Chain:
         return run
 
     def layout(self, function: Any, values: Sequence[Any]) -> Any:
-        """What tells apart calls that need shortcuts of their own."""
+        """What tells apart calls that need shortcuts of their own; not sizes, where shortcuts are for all
+        that a program serves."""
+        if self.kind == OPEN:
+            return None
         given = dict(zip(self.names, values))
         found: list[Any] = []
         for source in self.sources:
@@ -122,8 +133,9 @@ class Chain:
             self.served.pop(layout, None)
             self.tried += 1
         made = self.make(self.step, function, values)
-        if made is None or not made[1]:
+        if made is None or made[1] == ANY:
             return
+        self.kind = made[1]
         with self.lock:
             links, end = self.links()
             if links:  # else the entry itself is gone

@@ -9,10 +9,10 @@ relies on (the exact type of what it reads from) is put among the checks before 
 native checks read must not go away under them.
 
 # Note [Sizes]
-An entry may serve many sizes, but each has a program of its own. A shortcut that runs one is for the sizes of
-the call that it was made from: these are in its checks on tensors, so sizes are constants to it, and
-conditions on them hold. `weft.capture.chaining` puts shortcuts for other sizes behind it. A shortcut without
-a program computes conditions on sizes and whole numbers in each call.
+A shortcut that runs a template, or no program, computes conditions on sizes and whole numbers in each call.
+One that runs a program for some sizes is for those of the call that it was made from: these are in its checks
+on tensors, so sizes are constants to it, and conditions on them hold. `weft.capture.chaining` puts shortcuts
+for other sizes behind it.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ class EntryFactory(Protocol):
     def direct(self, graph: Any, inputs: Sequence[Any]) -> Any:
         """How the graph runs on these inputs without Python; None if it does not."""
 
+    def opened(self, direct: Any) -> Any:
+        """The same for all sizes that its program serves; None where it is for one."""
+
     def conditions(self, direct: Any) -> list[tuple[Any, bool, dict[Any, int]]]:
         """What has to hold of numbers: expressions, their truths, and the inputs that symbols stand for."""
 
@@ -74,7 +77,9 @@ class EntryFactory(Protocol):
         returned: list[Expression],
         direct: Any,
         operands: Operands,
-    ) -> Any: ...
+        drops: Sequence[Expression] = (),
+    ) -> Any:
+        """`drops`: tensors whose old gradients go before there are new ones."""
 
 
 @record(slots=True)
@@ -186,6 +191,17 @@ class Checks:
                 found = ask.whole(self.read(source))
             self.numbers[source] = found
         return self.numbers[source]
+
+    def plain_tensor(self, source: Source) -> Expression:
+        """What stands at a source, which is a tensor or a parameter."""
+        if self.known(source) not in PLAIN:
+            raise Unreadable(str(source))
+        return self.read(source)
+
+    def operand(self, source: Source) -> Expression:
+        """What a graph is given from a source: the number of a size, where sizes are open."""
+        is_size = not self.sized and (source.kind == "size" or type(self.value(source)) is int)
+        return self.number(source) if is_size else self.read(source)
 
     def array(self, source: Source) -> Expression:
         """The array of a tensor whose class and rank are checked."""

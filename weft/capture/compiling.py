@@ -250,7 +250,7 @@ def _kept(
     found = shortcut(recipe, factory, _check_of, _missing, function, values, direct)
     if found is None:
         return None
-    text, names, _direct = found
+    text, names, _kind = found
     parameters = tuple(map(local_name, parameter_names(recipe.code)))
     call = Emitted(text, namespace | names, parameters, [], recipe.code).make()
     return Entry(call=call, guards=recipe.guards, text=text, kept=True)
@@ -273,12 +273,12 @@ def _make_native_entry(
     if keep is not None:
         keep.write()
 
-    def make(behind: Any, function: Any, values: Any) -> tuple[Any, bool] | None:
+    def make(behind: Any, function: Any, values: Any) -> tuple[Any, str] | None:
         found = shortcut(recipe, factory, _check_of, behind, function, values)
         if found is None:
             return None
-        text, names, direct = found
-        return replace(emitted, text=text, namespace=emitted.namespace | names).make(), direct
+        text, names, kind = found
+        return replace(emitted, text=text, namespace=emitted.namespace | names).make(), kind
 
     return chained(make, open_sources(recipe), parameter_names(recipe.code), slow, function, values)
 

@@ -31,7 +31,7 @@ from weft.capture.bytecode.native import OPCODES
 from weft.capture.bytecode.resume import StackKind, resume_code
 from weft.capture.fronts import BEGUN, uncounted
 from weft.core.interrupts import let_through
-from weft.core.requirements import Committed, Doubtful, Unmet
+from weft.core.requirements import EXHAUSTED, Committed, Doubtful, Unmet
 from weft.core.warn import given_by, said_already
 
 HEAD: Final = 4
@@ -140,13 +140,18 @@ class Errors:
 class Setbacks:
     """What became of the graph of one entry. Emitted code calls `note` where it failed."""
 
-    __slots__ = ("why", "sure", "given")
+    __slots__ = ("why", "sure", "given", "writes")
 
     def __init__(self) -> None:
         self.why, self.sure = "", True
+        self.writes = False
+        """Whether the graph writes to inputs which nobody puts back, since nothing can fail behind that: but
+        for want of memory or of stack, where the original must not write them once more."""
         self.given: list[Any] = []  # what the graph has warned of
 
     def note(self, error: BaseException) -> None:
+        if self.writes and isinstance(error, EXHAUSTED):
+            raise error
         let_through(error)
         if isinstance(error, Committed):
             raise error

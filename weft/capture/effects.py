@@ -30,7 +30,7 @@ from weft.capture.grads import SLOT
 from weft.capture.outcome import Outcome
 from weft.capture.rebuild.builder import Builder
 from weft.capture.rebuild.types import check_keys
-from weft.capture.sources import class_dict, class_mro
+from weft.capture.sources import Source, class_dict, class_mro
 from weft.capture.world import ABSENT, Known, Overlay, items_of
 from weft.core import modes
 from weft.core.interrupts import let_through
@@ -44,6 +44,8 @@ from weft.ops.record import REGISTRY
 from weft.tensor.tape import INFERENCE
 from weft.tensor.views import refuse_overlap
 
+MOST_HELD = 1 << 18
+"""Bytes of old gradients that may be there while new ones are made: shortcuts let go of them late."""
 FEW = 8  # single stores rather than one for the whole container
 
 
@@ -72,10 +74,11 @@ def let_go_lines(builder: Builder) -> list[str]:
     ]
 
 
-def bytes_let_go(builder: Builder) -> int:
-    """The bytes of the gradients that are freed before the graph runs."""
-    world = builder.world
-    return sum(world.known[id(overlay.target)].original.array.nbytes for overlay in _let_go(builder))
+def large_let_go(builder: Builder) -> list[Source]:
+    """The tensors whose gradients are freed before the graph runs, if these are more than a little."""
+    world, overlays = builder.world, _let_go(builder)
+    held = sum(world.known[id(overlay.target)].original.array.nbytes for overlay in overlays)
+    return [overlay.source for overlay in overlays] if held > MOST_HELD else []
 
 
 def _let_go(builder: Builder) -> list[Overlay]:

@@ -44,9 +44,9 @@ from weft.capture.bytecode.native import Positions, original_code
 from weft.capture.bytecode.resume import StackKind
 from weft.capture.deoptimise import Setbacks
 from weft.capture.effects import (
-    bytes_let_go,
     changes_modes,
     check_ready,
+    large_let_go,
     late_inputs,
     let_go_lines,
     mode_lines,
@@ -86,8 +86,6 @@ WARNED = "__warningregistry__"
 INDENT = "    "
 SEPARATE_GUARDS = 200
 """From so many lines on, guards are a function of their own."""
-MOST_HELD = 1 << 18
-"""Bytes of old gradients that may be there while new ones are made: shortcuts let go of them late."""
 ASSIGNMENT, NAME = re.compile(r"(_v\w+) = "), re.compile(r"_v\w+")
 
 
@@ -173,7 +171,9 @@ def _recipe(
     inputs = [each.known.source for each in outcome.inputs]
     outputs = list(segment.builder.outputs.values())
     code = outcome.frame.code
-    return ShortcutRecipe(code, outcome.world.guards, lines, read, inputs, outputs, ending, behind, graph)
+    let_go = large_let_go(segment.builder)
+    guards_of = outcome.world.guards
+    return ShortcutRecipe(code, guards_of, lines, read, inputs, outputs, ending, behind, graph, let_go)
 
 
 def _used(guards: list[str], lines: list[str]) -> list[str]:
@@ -305,8 +305,6 @@ class _Segment:
             return None
         if not self.builder.outputs and not late:
             return None
-        if bytes_let_go(self.builder) > MOST_HELD:
-            return None  # they must be gone when the graph makes new ones
         ending = self._ending()
         return _shorten([*_titled("objects", self.builder.lines), *ending])
 
@@ -353,7 +351,9 @@ class _Segment:
         before, undo = [], []
         reader = self.reader
         sources = {each.node: each.known.source for each in self.outcome.inputs}
-        for node in saved_inputs(self.writes):
+        saved_here = saved_inputs(self.writes)
+        self.setbacks.writes = len(saved_here) < len(self.writes[0])
+        for node in saved_here:
             tensor, saved = reader.read(sources[node]), reader.fresh("saved")
             before.append(f"{saved} = {reader.constant(save, 'save')}({tensor})")
             undo.append(f"{reader.constant(restore, 'restore')}({tensor}, {saved})")

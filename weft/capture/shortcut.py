@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
 from typing import Any
 
 from weft.capture.binding import parameter_names
@@ -22,6 +23,8 @@ from weft.core.records import record
 
 NATIVE, SLOW, FINISH = "_v_shortcut", "_v_slow", "_v_finish"
 FOUND, MADE = "_v_found", "_v_made"
+ANY, ALONE, OPEN = "all calls", "calls of these sizes", "calls of sizes that a program serves"
+"""For which calls a shortcut is."""
 
 
 @record(slots=True)
@@ -41,6 +44,8 @@ class ShortcutRecipe:
     """Everything behind the graph; None where the graph must be seen to run."""
     read_behind: dict[str, Source]
     graph: Any
+    let_go: list[Source] = field(default_factory=list)
+    """The tensors whose gradients go before the graph runs; others go when new ones are stored."""
 
 
 # -- when ----------------------------------------------------------------------------------------------------
@@ -86,10 +91,10 @@ def shortcut(
     function: Any,
     values: Sequence[Any],
     direct: Any = None,
-) -> tuple[str, dict[str, Any], bool] | None:
-    """The text of an entry's shortcut, what it needs beside the entry's own names, and whether it runs the
-    program, which then is for calls like this one alone; None where there is none. The entry, which is to
-    stand behind it, has just served a call of the function with these values, or `direct` says how it is run.
+) -> tuple[str, dict[str, Any], str] | None:
+    """The text of an entry's shortcut, what it needs beside the entry's own names, and for which calls it is;
+    None where there is none. The entry, which is to stand behind it, has just served a call of the function
+    with these values, or `direct` says how it is run.
     """
     given = function, dict(zip(parameter_names(recipe.code), values, strict=True))
     checks = Checks(factory, *given)
@@ -101,8 +106,26 @@ def shortcut(
         checks = Checks(factory, *given, sized=False)
         left = settle(checks, recipe.guards)
     else:
+        opened = _opened(recipe, factory, Checks(factory, *given, sized=False), direct, python, slow)
+        if opened is not None:
+            return opened
         left += conditions_of(factory, direct, recipe)
     return _text(recipe, checks, left, direct, operands, python, slow)
+
+
+def _opened(
+    recipe: ShortcutRecipe, factory: EntryFactory, checks: Checks, direct: Any, python: Any, slow: Any
+) -> tuple[str, dict[str, Any], str] | None:
+    """The shortcut that runs the program for all sizes that it serves; None where it is for these alone."""
+    direct = factory.opened(direct)
+    if direct is None:
+        return None
+    left = [*settle(checks, recipe.guards), *conditions_of(factory, direct, recipe)]
+    try:
+        return _text(recipe, checks, left, direct, _operands(recipe, checks), python, slow)
+    except (Unreadable, TypeError) as error:
+        let_through(error)
+        return None
 
 
 def _text(
@@ -113,19 +136,21 @@ def _text(
     operands: Operands,
     python: Any,
     slow: Any,
-) -> tuple[str, dict[str, Any], bool] | None:
+) -> tuple[str, dict[str, Any], str] | None:
     factory, names = checks.factory, parameter_names(recipe.code)
+    kind = ANY if direct is None else ALONE if checks.sized else OPEN
     finish = None if direct is None else factory.finish(direct)
     read = recipe.read if direct is None else recipe.read_behind
     try:
         wanted = [checks.read(source) for source in read.values()]
+        drops = [] if direct is None else [checks.plain_tensor(source) for source in recipe.let_go]
     except Unreadable:
         return None
     if finish is not None:
         wanted += [value for value, _array in operands]
     rest = python(recipe.code, with_types(left, checks)) if left else None
     checks.done.sort(key=lambda check: check.op != "call_is")
-    native = factory.make((FUNCTION, *names), checks.done, rest, wanted, direct, operands)
+    native = factory.make((FUNCTION, *names), checks.done, rest, wanted, direct, operands, drops)
     given = ", ".join([FUNCTION, *map(local_name, names)])
     lines = [f"{FOUND} = {NATIVE}({given})", f"if {FOUND} is {MISS!r}: return {SLOW}({given})"]
     if finish is not None:
@@ -141,7 +166,7 @@ def _text(
         lines += [f"[{', '.join(variables)}] = {FOUND}", f"del {FOUND}"] if variables else []
     lines += recipe.lines if direct is None else recipe.ending or []
     text = "\n".join([f"def entry({given}):", *("    " + line for line in lines)]) + "\n"
-    return text, {NATIVE: native, SLOW: slow, FINISH: finish, repr(MISS): MISS}, direct is not None
+    return text, {NATIVE: native, SLOW: slow, FINISH: finish, repr(MISS): MISS}, kind
 
 
 def settle(checks: Checks, guards: GuardSet) -> list[Guard]:
@@ -181,7 +206,7 @@ def conditions_of(factory: Any, direct: Any, recipe: ShortcutRecipe) -> list[Gua
 
 
 def _operands(recipe: ShortcutRecipe, checks: Checks) -> Operands:
-    return [(checks.read(source), checks.arrays.get(source)) for source in recipe.inputs]
+    return [(checks.operand(source), checks.arrays.get(source)) for source in recipe.inputs]
 
 
 def _direct(recipe: ShortcutRecipe, factory: EntryFactory, checks: Checks) -> tuple[Any, Operands]:

@@ -28,24 +28,8 @@ from weft.core.interrupts import let_through
 from weft.core.records import record
 
 ARITHMETIC: Final = frozenset(
-    {
-        "add",
-        "sub",
-        "mul",
-        "floordiv",
-        "mod",
-        "neg",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "and_",
-        "or_",
-        "xor",
-        "not_",
-    }
+    ["add", "sub", "mul", "floordiv", "mod", "neg", "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "xor"]
+    + ["not_", "min", "max", "where"]
 )
 """The operations on whole numbers that machine code knows; truths are the numbers 0 and 1."""
 LEAST, GREATEST = -(2**63), 2**63 - 1

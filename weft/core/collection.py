@@ -106,12 +106,16 @@ def parsed(text: str, mode: str = "exec") -> Any:
 
 def _in_child() -> None:
     """Other threads that put it off are not there after a fork to take it up again."""
-    global _lock
+    global _lock, _back
     _lock = threading.RLock()
     for thread, known in list(_holders.items()):
         holder = known()
         if thread != threading.get_ident() and holder is not None:
             holder.off = None
+    mine = _holders.get(threading.get_ident())
+    if _back is not None and _back() is not None and (mine is None or mine() is None):
+        _back.back()  # another thread was about to note that it holds it
+        _back.back, _back = int, None
 
 
 if hasattr(os, "register_at_fork"):

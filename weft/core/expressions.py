@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from weft.core.records import record
@@ -38,6 +38,16 @@ def is_defined(_value: object) -> bool:
 
 def float_bits(value: float) -> bytes:
     return struct.pack("<d", value)
+
+
+def float_word(value: float) -> int:
+    """The bits of a double as a whole number."""
+    found: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return found
+
+
+def chosen(condition: bool, yes: Any, no: Any) -> Any:
+    return yes if condition else no
 
 
 # op -> (what it computes, its text); the functions are the targets of graph nodes
@@ -75,6 +85,8 @@ _PYTHON: Final[dict[str, Operation]] = {
     "format": (format, "format({}, {})"),
     "defined": (is_defined, "({} is not None)"),
     "bits": (float_bits, "struct.pack('<d', {})"),
+    "word": (float_word, "struct.unpack('<q', struct.pack('<d', {}))[0]"),
+    "where": (chosen, "({1} if {0} else {2})"),
 }
 _MATH: Final = {
     1: "sqrt exp expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
@@ -152,6 +164,22 @@ class Expression:
         text = self.render(lambda symbol: symbol.name)
         whole = text.startswith("(") and text.endswith(")")
         return text[1:-1] if whole else text
+
+
+def in_order(expressions: Iterable[Expression]) -> Iterator[Expression]:
+    """These, and all that they are made of, each once, behind its arguments."""
+    done: set[Expression] = set()
+    waiting = [(each, False) for each in reversed([*expressions])]
+    while waiting:
+        each, ready = waiting.pop()
+        if each in done:
+            continue
+        if ready or each.op not in OPERATIONS:
+            done.add(each)
+            yield each
+        else:
+            waiting.append((each, True))
+            waiting += [(arg, False) for arg in reversed(each.args)]
 
 
 def constant(value: object) -> Expression:

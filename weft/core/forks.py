@@ -8,6 +8,8 @@ Python drops whatever is raised in a hook of `os.register_at_fork`, so nothing o
                                 told to `sys.unraisablehook`, and the fork would go on with half of its hooks
 So handlers are exchanged for one that takes note. When the parent's hooks are done, the signals are raised
 again, and strike behind `os.fork()`: by a function of C, as a line of Python's would still be in a hook.
+Handlers run in the main thread, so another one that forks meanwhile leaves them alone; in its child, which
+has no other thread, it puts back what the main thread has exchanged.
 
 # Note [Imports in a fork]
 A module that another thread is importing is imported by nobody in the child: its lock is never released. So a
@@ -20,7 +22,6 @@ from __future__ import annotations
 import functools
 import logging  # noqa: F401 - whose hooks, of Python, are to run before the last one here
 import os
-import signal
 import sys
 from _thread import get_ident, interrupt_main
 from collections.abc import Callable
@@ -30,7 +31,8 @@ from time import monotonic, sleep
 from types import FrameType
 from typing import Any, Final
 
-from weft.core.handlers import IDLE, exchange
+from weft.core.contexts import choosing
+from weft.core.handlers import IDLE, exchange, plain_signals, take_back
 from weft.core.origins import OURS
 
 PATIENCE: Final = 10.0
@@ -56,19 +58,17 @@ def _note(number: int, _frame: FrameType | None) -> None:
 
 
 def _put_off() -> None:
-    if get_ident() != main_thread().ident:
-        return
-    for number in signal.valid_signals():
-        handler = signal.getsignal(number)
+    for number in plain_signals.valid_signals():
+        handler = plain_signals.getsignal(number)
         if handler not in IDLE and handler is not _note:
             _handlers[number] = handler
             exchange(number, _note)
 
 
 def _take_up() -> None:
-    while _handlers:
-        number, handler = _handlers.popitem()
-        exchange(number, handler)
+    for number in [*_handlers]:
+        exchange(number, _handlers[number])
+        del _handlers[number]
 
 
 def _importing() -> dict[str, int | None]:
@@ -97,30 +97,48 @@ def _forget_imports() -> None:
         _locks.pop(name, None)
 
 
+def _runs_handlers() -> bool:
+    return get_ident() == main_thread().ident
+
+
 def _before() -> None:
-    _came.clear()
-    _put_off()
+    if _runs_handlers():
+        _came.clear()
+        _put_off()
     end = monotonic() + PATIENCE
-    while _in_flight() and monotonic() < end:
-        sleep(SHORTLY)
-    for before, _, _ in _around:  # behind that: what was imported may have a lock that they take
-        before()
+    while True:
+        while _in_flight() and monotonic() < end:
+            sleep(SHORTLY)
+        for before, _, _ in _around:  # behind that: what was imported may have a lock that they take
+            before()
+        if not _in_flight() or monotonic() >= end:
+            return
+        for _, parent, _ in _around:  # they took long enough for another import to begin
+            parent()
 
 
 def _in_parent() -> None:
     for _, parent, _ in _around:
         parent()
-    _take_up()
+    if _runs_handlers():
+        _take_up()
 
 
 def _in_child() -> None:
     _came.clear()
     _take_up()
+    if get_ident() not in _raising:  # the thread that has exchanged handlers is not there to put them back
+        take_back()
+    _raising.clear()
+    _raising[get_ident()] = _raise
     _forget_imports()
     for _, _, child in _around:
         child()
 
 
+_raise: Final = functools.partial(_came.sort, key=interrupt_main)
+_raising: Final[dict[int, Any]] = {main_thread().ident or 0: _raise}
+"""By the thread that handlers run in: what has those of the signals that came called."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
-    os.register_at_fork(after_in_parent=functools.partial(_came.sort, key=interrupt_main))
+    os.register_at_fork(after_in_parent=choosing(get_ident, _raising, int))

@@ -15,6 +15,7 @@ that back. Finalizers that compute would do so there, too, when the collector ca
 from __future__ import annotations
 
 import ctypes
+import importlib
 import signal
 import sys
 from _thread import get_ident
@@ -31,6 +32,10 @@ from weft.core.origins import is_ours, is_tracing
 
 P = ParamSpec("P")
 R = TypeVar("R")
+plain_signals: Any = importlib.import_module("_signal")
+"""Python's own functions, in C. Those of `signal` make numbers members of enums, in lines that take a
+ValueError of a handler for that of a number that is none.
+"""
 IDLE: Final = (signal.SIG_DFL, signal.SIG_IGN, None)
 """Handlers that are no functions. None is one that Python has not installed."""
 HARMLESS: Final = (*IDLE, signal.default_int_handler)
@@ -57,13 +62,13 @@ class _Action(ctypes.Structure):
 _sigaction = getattr(ctypes.CDLL(None), "sigaction", None) if sys.platform == "linux" else None
 
 
-def exchange(number: int, handler: Callable[[int, FrameType | None], Any] | int | None) -> None:
+def exchange(number: int, handler: Callable[[int, FrameType | None], Any]) -> None:
     """Installs another handler, and leaves the flag as it is, which `signal.signal` would clear."""
     action = _Action()
     known = _sigaction is not None and _sigaction(int(number), None, ctypes.byref(action)) == 0
-    signal.signal(number, handler)
+    plain_signals.signal(number, handler)
     if known and action.flags & RESTART:
-        signal.siginterrupt(number, False)
+        plain_signals.siginterrupt(number, False)
 
 
 class Surroundings:
@@ -84,8 +89,8 @@ class Surroundings:
         """What was raised last, be it lost on its way, as in a finalizer."""
 
     def enter(self) -> None:
-        for number in signal.valid_signals():
-            handler: Any = signal.getsignal(number)
+        for number in plain_signals.valid_signals():
+            handler = plain_signals.getsignal(number)
             if handler not in HARMLESS and type(handler) is not Handler:
                 made = self.handlers[number] = Handler(handler, self)
                 exchange(number, made)
@@ -97,7 +102,7 @@ class Surroundings:
             try:
                 while self.handlers:
                     number = next(iter(self.handlers))
-                    if signal.getsignal(number) is self.handlers[number]:
+                    if plain_signals.getsignal(number) is self.handlers[number]:
                         exchange(number, self.handlers[number].handler)
                     del self.handlers[number]
                 for variable, value in self.context.items() if self.context is not None else ():
@@ -147,7 +152,7 @@ class Handler:
 
     def __call__(self, number: int, frame: FrameType | None) -> Any:
         if not self.around.work:  # an interrupt kept it from being put back
-            if signal.getsignal(number) is self:
+            if plain_signals.getsignal(number) is self:
                 exchange(number, self.handler)
             return self.handler(number, frame)
         context = (self.around.context or self.around.before).copy()
@@ -173,6 +178,14 @@ class Handler:
                 return True
             frame = frame.f_back
         return False
+
+
+def take_back() -> None:
+    """Installs the user's handlers again, where nobody is left to do so."""
+    for number in plain_signals.valid_signals():
+        handler = plain_signals.getsignal(number)
+        if type(handler) is Handler:
+            exchange(number, handler.handler)
 
 
 def handlers_outside() -> Block:

@@ -14,6 +14,8 @@ from typing import Final
 from weft.core.handlers import Handler
 from weft.core.origins import OURS, PACKAGE, is_entry, is_ours
 
+SILENT: Final = StopIteration, StopAsyncIteration, MemoryError
+"""What C raises without a word. What a thread raises in another one has none."""
 RAISE: Final[int] = opmap["RAISE_VARARGS"]
 HANDLING: Final = Handler.__call__.__code__
 HANDED: Final = 3
@@ -42,7 +44,7 @@ def is_interrupt(error: BaseException) -> bool:
         last, trace = trace, trace.tb_next
     owner = type(error).__module__.partition(".")[0]
     expected = owner in OURS if isinstance(error, Exception) else owner == "weft"
-    expected = expected and not (type(error) is TimeoutError and not error.args)  # which C does not raise
+    expected = expected and (bool(error.args) or isinstance(error, SILENT) or owner == "weft")
     if last is None or expected:
         return False
     frame = last.tb_frame

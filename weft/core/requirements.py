@@ -7,7 +7,12 @@ but raise is not captured; that it is not taken is checked before the graph has 
 
 from __future__ import annotations
 
+from typing import Final
+
 from weft.core import modes
+
+EXHAUSTED: Final = (MemoryError, RecursionError)
+"""What any line may raise, be it one that cannot fail."""
 
 
 class Unmet(Exception):

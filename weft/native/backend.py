@@ -36,6 +36,7 @@ from weft.native.program.program import Changed, Failed, Fixed, Program
 from weft.native.program.stored import Restored, kept_or_made
 
 _run: Any = lazy("weft.native.program.executable")
+_template: Any = lazy("weft.native.program.template")
 _looking: Any = lazy("weft.native.program.describe")
 """Not needed where all programs are on disk."""
 WATCHED: Final = ("fusion", "kernels", "memory", "llvm", "asm")
@@ -71,6 +72,9 @@ MOST_SETTLED: Final = 512
 
 class Compiled:
     """A graph, with a program per layout of its inputs."""
+
+    opens: bool = True
+    """Whether open sizes have templates; else, each size has a program."""
 
     def __init__(self, graph_module: Any, layout: Layout) -> None:
         self.graph_module, self.layout = graph_module, layout
@@ -115,7 +119,8 @@ class Compiled:
             program = self.new_program(key, given)
         if isinstance(program, str) or any(is_copied(given[n], arrays[n]) for _, n in program.written):
             return self.op_by_op(inputs)
-        self.last = program if all(is_looked_at(each) for each in arrays) and self.tells(program) else None
+        sees = program.looks and self.tells(program) and all(is_looked_at(each) for each in arrays)
+        self.last = program if sees else None
         program = self.with_floats(program, given) if program.python else program
         try:
             return self.results(program, inputs, program(given))
@@ -155,7 +160,9 @@ class Compiled:
 
     def layout_of(self, key: Any, given: list[Any]) -> Any:
         """All that programs depend on but the numbers of a call."""
-        return open_key(self.graph_module.graph, given, key_of) if self.places else layout_of(key)
+        if not self.opens or not self.places:
+            return layout_of(key)
+        return open_key(self.graph_module.graph, given, key_of)
 
     def is_narrow(self, program: Program | str) -> bool:
         """Whether a new program is for the very numbers of its call."""
@@ -224,7 +231,7 @@ class Compiled:
         """The first program of a new template, or one for these sizes alone."""
         began = perf_counter()
         try:
-            template = _run.Template(self.graph_module, self.places, arrays, self.layout.wrap)
+            template = _template.Template(self.graph_module, self.places, arrays, self.layout.wrap)
         except Exception as error:
             let_through(error)
             reason = f"a program for these sizes alone: {reason_of(error)}"

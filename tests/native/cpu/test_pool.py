@@ -11,7 +11,7 @@ import pytest
 import weft
 import weft.nn.functional as F
 from weft.core.threads import stack_asked_for
-from weft.native.cpu import pool
+from weft.native.cpu import pool, pool_text
 from weft.testing import assert_close
 
 
@@ -60,7 +60,7 @@ def test_the_number_of_threads_that_was_asked_for() -> None:
             weft.set_num_threads(number)
             np.testing.assert_array_equal(compiled(x).numpy(), expected)
             used = pool.pool()
-            assert used.threads == number and used.state[pool.THREADS] == (number if used.started else 1)
+            assert used.threads == number and used.state[pool_text.THREADS] == (number if used.started else 1)
             assert not used.started or len(used.workers) >= number - 1
     finally:
         weft.set_num_threads(before)
@@ -74,14 +74,14 @@ def test_nothing_is_taken_of_a_job_that_is_over() -> None:
         lambda record, buffers, outside, low, high, chunk: ran.append(chunk)
     )
     address = ctypes.cast(kernel, ctypes.c_void_p).value
-    code = np.array([address, 0, 2, 2, pool.WORTH_WAKING, 0, 0, 0], np.uint64)
+    code = np.array([address, 0, 2, 2, pool_text.WORTH_WAKING, 0, 0, 0], np.uint64)
     numbers = [ctypes.c_void_p, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 4]
     run = ctypes.CFUNCTYPE(ctypes.c_int64, *numbers)(used.run_address)
-    used.state[pool.THREADS] = 2
+    used.state[pool_text.THREADS] = 2
     assert run(code.__array_interface__["data"][0], 0, 1, None, None, used.here, None) == 1
     assert ran == [0, 1]
-    job = int(used.state[pool.COUNT])
-    used.state[pool.JOB + 2 : pool.JOB + 4] = 5
+    job = int(used.state[pool_text.COUNT])
+    used.state[pool_text.JOB + 2 : pool_text.JOB + 4] = 5
     ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(used.loaded.address("share"))(used.here, job)
     assert ran == [0, 1]
 
@@ -92,8 +92,7 @@ def test_threads_are_woken_where_there_was_work_shortly_before(
 ) -> None:
     """The first time, nobody is woken for a little work; later on, if that was not long ago."""
     if shortly:
-        text = pool.PLAN.replace("SHORTLY", str(2**63 - 1)).replace("WORTH_SHARING", str(pool.WORTH_SHARING))
-        monkeypatch.setattr(pool, "TEXT", text.replace("WORTH_WAKING", str(pool.WORTH_WAKING)))
+        monkeypatch.setattr(pool_text, "SHORTLY", 2**63 - 1)
     used = pool.Pool(1)
     ran: list[int] = []
     kernel = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)(
@@ -102,12 +101,12 @@ def test_threads_are_woken_where_there_was_work_shortly_before(
     address = ctypes.cast(kernel, ctypes.c_void_p).value
     numbers = [ctypes.c_void_p, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 4]
     run = ctypes.CFUNCTYPE(ctypes.c_int64, *numbers)(used.run_address)
-    used.state[pool.THREADS], used.state[pool.ASLEEP] = 2, 1
+    used.state[pool_text.THREADS], used.state[pool_text.ASLEEP] = 2, 1
     jobs = []
-    for work in (pool.WORTH_SHARING - 1, pool.WORTH_SHARING, pool.WORTH_WAKING):
+    for work in (pool_text.WORTH_SHARING - 1, pool_text.WORTH_SHARING, pool_text.WORTH_WAKING):
         code = np.array([address, 0, 2, 2, work, 0, 0, 0], np.uint64)
         assert run(code.__array_interface__["data"][0], 0, 1, None, None, used.here, None) == 1
-        jobs.append(int(used.state[pool.COUNT]))
+        jobs.append(int(used.state[pool_text.COUNT]))
     assert ran == [0, 1] * 3
     assert jobs == ([0, 1, 2] if shortly else [0, 0, 1])
 

@@ -295,6 +295,7 @@ def test_forks_while_another_thread_is_in_llvm() -> None:
 
 HANDLED = """
 import faulthandler, signal, sys
+import llvmlite.binding
 import weft
 
 faulthandler.dump_traceback_later(60, exit=True)
@@ -310,9 +311,8 @@ def profile(frame, event, value):
         sys.setprofile(None)
         signal.raise_signal(signal.SIGUSR1)
 
-function = weft.compile(lambda a: (a * 1.75).tanh().sum(), backend="native")
 sys.setprofile(profile)
-function(x)
+llvmlite.binding.get_default_triple()  # who uses it beside us
 assert sys.getprofile() is None
 """
 LIMITED = """
@@ -409,3 +409,38 @@ class Owner:
 
     def __init__(self, improve: Callable[[], None]) -> None:
         self.improve = improve
+
+
+FORKING = """
+import os, threading
+import llvmlite.binding as llvm
+import weft
+from weft.core import forks
+
+weft.compile(lambda a: (a * 1.125).cosh().sum(), backend="native")(weft.arange(24.0))
+states = []
+def ask():
+    llvm.get_default_triple()
+def is_free():
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(5)
+    return not thread.is_alive()
+def fork():
+    child = os.fork()
+    if child == 0:
+        os._exit(not is_free())
+    states.append(os.waitpid(child, 0)[1])
+def once():
+    if not states:
+        states.append(0)
+        fork()  # as a finalizer that the collector runs in a hook
+forks.around(once, int, int)
+fork()
+assert is_free() and states == [0, 0, 0], states
+"""
+
+
+def test_a_fork_in_a_hook_of_another_one_leaves_llvm() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKING]
+    assert subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stderr == ""

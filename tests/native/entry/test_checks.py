@@ -15,12 +15,19 @@ from weft.core import checks as ask
 from weft.core.checks import ARITHMETIC, GREATEST, LEAST, OPERATIONS, satisfied
 from weft.core.expressions import Expression, Symbol, constant, symbol
 from weft.native.entry import entry
-from weft.native.entry.checks import WRITERS
+from weft.native.entry.checks import FLOATING, WRITERS
 from weft.tensor.base import Parameter, Tensor
 from weft.tensor.tape import INFERENCE
 from weft.tensor.views import View
 
 MISS = object()
+
+
+def of_rows(rows: list[Any], registers: int) -> entry.Lowering:
+    """Rows as they stand, and how many registers they take."""
+    lowering = entry.Lowering(())
+    lowering.rows, lowering.count = rows, registers
+    return lowering
 
 
 class Key:
@@ -41,7 +48,7 @@ class Key:
 @pytest.mark.parametrize("check", [("dict_item", 1, 0, "key"), ("dict_lacks", 0, 0, "other")])
 def test_keys_of_users_are_not_asked(check: Any) -> None:
     entrance = entry.entrance(entry.Layout(Tensor, Parameter, View, INFERENCE))
-    look = entrance.make([("argument", 0, 0), ("type_is", 0, 0, dict), check], 2, [], MISS, None)
+    look = entrance.make(of_rows([("argument", 0, 0), ("type_is", 0, 0, dict), check], 2), [], MISS, None)
     key = Key(check[3])
     for found in ({"key": 1}, {"key": 1, 2: 3}, {2: 3, "key": 1}):
         assert look(found) == ()
@@ -75,7 +82,7 @@ def test_interrupts_come_through(name: str) -> None:
 
     entrance = entry.entrance(entry.Layout(Tensor, Parameter, View, INFERENCE))
     operands = (interrupted, None) if name == "call_is" else (interrupted,)
-    look = entrance.make([(name, 0, *operands)], 1, [], MISS, None)
+    look = entrance.make(of_rows([(name, 0, *operands)], 1), [], MISS, None)
     with pytest.raises(KeyboardInterrupt):
         look(1)
 
@@ -100,7 +107,7 @@ def test_what_a_handler_raises_comes_through(name: str, kind: type[Exception]) -
     try:
         for function in (slow, fails):
             operands = (function, None) if name == "call_is" else (function,)
-            look = entrance.make([(name, 0, *operands)], 1, [], MISS, None)
+            look = entrance.make(of_rows([(name, 0, *operands)], 1), [], MISS, None)
             if function is fails:
                 assert look(1) is MISS
                 continue
@@ -119,7 +126,7 @@ def compiled(*checks: Expression) -> Any:
     for check in checks:
         lowering.need(check)
     entrance = entry.entrance(entry.Layout(Tensor, Parameter, View, INFERENCE))
-    return entrance.make(lowering.rows, lowering.count, [], MISS, None)
+    return entrance.make(lowering, [], MISS, None)
 
 
 def fits(tree: Expression, values: dict[Symbol, Any]) -> bool:
@@ -195,5 +202,5 @@ def test_what_has_no_machine_code() -> None:
 
 
 def test_every_operation_has_machine_code() -> None:
-    rows = {"argument", "number", "true", "call_missing"}
+    rows = {"argument", "number", "true", "call_missing", "cell", "float", "truncated", *FLOATING}
     assert set(WRITERS) == (set(OPERATIONS) - {"walked"}) | ARITHMETIC | rows

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import weft
+from tests.native.entry.test_checks import of_rows
+from tests.native.targets import TRIPLES, assembled
 from weft.native.entry import entry
 from weft.tensor.base import Parameter, Tensor
 from weft.tensor.tape import INFERENCE
@@ -27,9 +29,15 @@ def entrance() -> entry.Entrance:
     return entry.entrance(entry.Layout(Tensor, Parameter, View, INFERENCE))
 
 
+@pytest.mark.parametrize("triple", TRIPLES)
+def test_the_entry_assembles_for_every_processor(triple: str) -> None:
+    slots = {name: 8 * place for place, name in enumerate((*entry.SLOTS, "base", entry.WEAK), 2)}
+    assembled(entry.entry_text(slots), triple)
+
+
 def made(entrance: entry.Entrance, *checks: Any, registers: int = 8, returned: Any = ()) -> Any:
     """A function of one argument, which is in register 0."""
-    return entrance.make([("argument", 0, 0), *checks], registers, list(returned), MISS, None)
+    return entrance.make(of_rows([("argument", 0, 0), *checks], registers), list(returned), MISS, None)
 
 
 def function(x: Any = 1) -> Any:

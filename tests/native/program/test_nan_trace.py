@@ -76,3 +76,13 @@ def test_functions_that_are_compiled_already() -> None:
     settings.nan_trace = True
     with pytest.warns(RuntimeWarning, match="NaN comes from step 0"):
         compiled(-weft.ones(3))
+
+
+def test_programs_are_those_of_their_sizes() -> None:
+    compiled = weft.compile(lambda x: x.sin().cos().sum(0), backend="native", fullgraph=True, dynamic=True)
+    for rows in (4, 4, 9, 2, 5, 6, 7, 8):
+        x = weft.ones(rows, 4, requires_grad=True)
+        compiled(x).sum().backward()
+        assert x.grad is not None and x.grad.shape == x.shape
+    with pytest.warns(RuntimeWarning, match="an infinity comes from step"):
+        weft.compile(lambda x: (1 / x).sum(), backend="native", dynamic=True)(weft.zeros(3))

@@ -117,3 +117,14 @@ def test_halves_of_pools() -> None:
 def test_it_is_a_backend_for_debugging() -> None:
     assert "reference" not in weft.compiler.list_backends()
     assert "reference" in weft.compiler.list_backends(exclude_tags=())
+
+
+def test_programs_are_those_of_their_sizes() -> None:
+    def f(x: weft.Tensor) -> weft.Tensor:
+        return x.sin().cos().sum(0)
+
+    compiled = weft.compile(f, backend="reference", fullgraph=True, dynamic=True)
+    for rows in (4, 4, 9, 2, 5, 6, 7, 8):
+        x = weft.linspace(0, 1, 4 * rows).reshape(rows, 4).requires_grad_()
+        (made,) = weft.autograd.grad(compiled(x).sum(), x)
+        assert_close(made, weft.autograd.grad(f(x).sum(), x)[0])

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from unittest import mock
 
 import weft
-from weft.native.cpu import conv, conv_weight, pool
+from weft.native.cpu import conv, conv_weight, pool, pool_text
 from weft.native.lower import folds as lower_folds
 from weft.native.lower import random as lower_random
 from weft.native.lower import scatter as lower_scatter
@@ -36,21 +36,12 @@ SMALL = {
     (writes, "LEAST_BUNCH"): 1,
     (writes, "BUNCH_CHUNK"): CHUNK,
 }
-OTHER = "  %last = sub i64 %chunks, 1\n  %turned = sub i64 %last, %chunk\n"
-TURNED = (
-    (f"uge i64 %work, {pool.WORTH_SHARING}", "uge i64 %work, 1"),
-    (f"uge i64 %work, {pool.WORTH_WAKING}", "uge i64 %work, 1"),
-    ("i64 %rows, i64 %chunks, i64 %chunk)\n  %was", "i64 %rows, i64 %chunks, i64 %turned)\n  %was"),
-    ("work:\n  call void @part", f"work:\n{OTHER}  call void @part"),
-)
-"""What is changed in the text of the pool."""
-
-
-def turned(text: str) -> str:
-    for old, new in TURNED:
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    return text
+TURNED = {
+    "WORTH_SHARING": 1,
+    "WORTH_WAKING": 1,
+    "taken": lambda w, _chunks, left: w.sub(left, 1),
+}
+"""What is changed in the text of the pool: all work is shared, and the last chunk is taken first."""
 
 
 @contextlib.contextmanager
@@ -63,7 +54,8 @@ def cut_small() -> Iterator[None]:
         stack.enter_context(mock.patch.dict(os.environ, {"WEFT_CACHE_DIR": folder}))
         for (module, name), value in SMALL.items():
             stack.enter_context(mock.patch.object(module, name, value))
-        stack.enter_context(mock.patch.object(pool, "TEXT", turned(pool.TEXT)))
+        for name, turned in TURNED.items():
+            stack.enter_context(mock.patch.object(pool_text, name, turned))
         before = list(pool._pool)
         pool._pool.clear()
         weft.compiler.reset()

@@ -10,16 +10,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.aot.conditions import Conditions
+from weft.aot.conditions import Conditions, Place
 from weft.aot.facts import DETACH, Constant, Input, Number, Output, Value, ViewOf
 from weft.aot.runtime.around import PLAIN_MODES
 from weft.aot.runtime.compiled import CompiledFunction
 from weft.aot.runtime.plans import CompiledPlan
 from weft.core import modes
+from weft.core.expressions import Expression, Symbol
 from weft.core.records import record
 from weft.tensor.base import PLAIN
 from weft.tensor.inplace import check_writable
 from weft.tensor.tape import INFERENCE
+
+
+@record(frozen=True, slots=True)
+class OpenSizesOfCall:
+    """What is open of a call, whose plan is of a template."""
+
+    numbers: frozenset[int]
+    """The inputs that are open whole numbers."""
+    axes: dict[int, dict[int, Expression]]
+    """The open axes of tensors, and what they follow from."""
+    facts: list[tuple[Expression, bool]]
+    """What has to hold of sizes."""
+    places: dict[Symbol, Place]
+    strides: list[tuple[Any, ...] | None]
+    """How each value is to lie in memory, in symbols."""
 
 
 @record(frozen=True, slots=True)
@@ -45,6 +61,7 @@ class Direct:
     """Where something is recorded: makes the outputs from all that the forward graph gives (`outputs` then
     are these), the inputs and, if random numbers were drawn, where the default generator stood before; None
     where it cannot."""
+    open: OpenSizesOfCall | None = None
 
 
 def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None:
@@ -89,7 +106,26 @@ def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None
     writes = [(written.input, written.value, written.times) for written in facts.written]
     strides = [made.strides for made in facts.values]
     calls = function.builds.calls
-    return Direct(forward, list(args), outputs, writes, strides, len(strides), plan.conditions, calls)
+    return Direct(
+        forward, list(args), outputs, writes, strides, len(strides), plan.conditions, calls, open=opened(plan)
+    )
+
+
+def opened(plan: CompiledPlan) -> OpenSizesOfCall | None:
+    """What is open of calls with this plan; None where nothing is."""
+    template, sizes = plan.template, plan.compiled.sizes
+    if template is None or sizes is None:
+        return None
+    axes = {
+        number: {axis: size.expression for axis, size in each.items()} for number, each in sizes.axes.items()
+    }
+    facts: list[tuple[Expression, bool]] = []
+    places: dict[Symbol, Place] = dict(sizes.sources)
+    for conditions in (template.conditions, plan.program.conditions):
+        facts += [fact for fact in conditions.facts if all(one.kind is int for one in fact[0].symbols)]
+        places |= conditions.places
+    strides = [made.strides for made in template.program.joint.facts.values]
+    return OpenSizesOfCall(frozenset(sizes.numbers), axes, facts, places, strides)
 
 
 def _recorded(plan: CompiledPlan, calls: object, args: tuple[Any, ...]) -> Direct | None:

@@ -40,7 +40,7 @@ from weft.core.generator import Drawn, noted
 from weft.core.handlers import out_of_handlers
 from weft.core.interrupts import let_through
 from weft.core.records import record
-from weft.core.requirements import Committed
+from weft.core.requirements import EXHAUSTED, Committed
 from weft.graph.interpreter import attribute
 from weft.graph.node import Node, map_arg
 from weft.tensor.base import PLAIN, address
@@ -155,7 +155,7 @@ class CompiledPlan:
             return program.joint.build(outputs)
         except Exception as error:
             let_through(error)
-            if not facts.written:
+            if not facts.written or isinstance(error, EXHAUSTED):
                 raise
             reason = f"internal error behind the writes of a compiled call: {type(error).__name__}: {error}"
             raise Committed(reason) from error

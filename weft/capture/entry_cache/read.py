@@ -269,5 +269,7 @@ def _restored(factory: Any, data: Mapping[str, Any], reader: EntryReader, make: 
         namespace[name] = reader.used(how, what)
     read = {name: reader.sources[number] for name, number in data["read"].items()}
     code = reader.function.__code__
-    recipe = ShortcutRecipe(code, guards, [], {}, sources, data["names"], data["ending"], read, None)
+    let_go = [reader.sources[number] for number in data["let_go"]]
+    names, ending = data["names"], data["ending"]
+    recipe = ShortcutRecipe(code, guards, [], {}, sources, names, ending, read, None, let_go)
     return make(recipe, direct, namespace)

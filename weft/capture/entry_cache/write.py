@@ -288,6 +288,7 @@ class Keep:
             "process": PROCESS,
             "guards": [writer.guard(guard) for guard in recipe.guards],
             "inputs": [writer.source(source) for source in recipe.inputs],
+            "let_go": [writer.source(source) for source in recipe.let_go],
             "facts": facts,
             "calls": calls_of(recipe.graph),
             "program": program,

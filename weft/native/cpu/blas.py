@@ -23,12 +23,16 @@ from typing import Any, Final
 import numpy as np
 
 from weft.core.once import once
+from weft.native.cpu.conv_code import BYTES, Code
+from weft.native.cpu.writer import Writer
 
 FUNCTIONS: Final = {"f32": "sgemm", "f64": "dgemm"}
 SPELLINGS: Final = ("scipy_cblas_{}64_", "cblas_{}64_", "cblas_{}")
 FIELDS: Final = 18
 PLACES: Final = {"f32": 4, "f64": 5}
 """Where their addresses stand in the table of `weft.native.cpu.outside`, which knows this module."""
+BY_ROWS, PLAIN, TRANSPOSED = 101, 111, 112
+"""How BLAS calls the order of elements, and matrices as they lie and with their axes exchanged."""
 
 
 @cache
@@ -121,76 +125,47 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_settle, after_in_child=_forget)
 
 
+@cache
 def lines(type_: str, batched: bool) -> list[str]:
     """The function of a product; see Note [Record of a product]. The address of BLAS's own stands in the
     table of outside functions.
     """
     _, bits = function(type_)
-    element = "float" if type_ == "f32" else "double"
-    number = f"i{bits}"
-    lines = ["define void @function(ptr %record, ptr %buffers, ptr %outside, i64 %lo, i64 %hi, i64 %chunk) {"]
-    lines.append("entry:")
-    for place in range(FIELDS):
-        lines.append(f"  %p{place} = getelementptr i64, ptr %record, i64 {place}")
-        lines.append(f"  %n{place} = load i64, ptr %p{place}")
-    for which, place in (("a", 5), ("b", 8), ("c", 11)):
-        lines.append(f"  %{which}slot = getelementptr ptr, ptr %buffers, i64 %n{place}")
-        lines.append(f"  %{which}base = load ptr, ptr %{which}slot")
-        lines.append(f"  %{which}0 = getelementptr {element}, ptr %{which}base, i64 %n{place + 1}")
-    lines.append("  %ta = icmp ne i64 %n3, 0")
-    lines.append("  %tb = icmp ne i64 %n4, 0")
-    lines.append("  %wa = select i1 %ta, i32 112, i32 111")
-    lines.append("  %wb = select i1 %tb, i32 112, i32 111")
-    narrow = {}
-    for label, place in (("n", 1), ("k", 2), ("lda", 7), ("ldb", 10), ("ldc", 13)):
-        narrow[label] = f"%n{place}"
-        if bits == 32:
-            lines.append(f"  %{label}32 = trunc i64 %n{place} to i32")
-            narrow[label] = f"%{label}32"
-    lines.append("  %onto = icmp ne i64 %n17, 0")
-    lines.append(f"  %beta = select i1 %onto, {element} 1.0, {element} 0.0")
-    lines.append(f"  %gslot = getelementptr ptr, ptr %outside, i64 {PLACES[type_]}")
-    lines.append("  %gemm = load ptr, ptr %gslot")
-    lines += (_batch if batched else _tile)(element, number, narrow, bits)
-    return [*lines, "}"]
+    code = Code(type_, BYTES[type_])
+    w, element, whole = code.out, code.element, f"i{bits}"
+    numbers = code.numbers(0, FIELDS)
+    a, b, c = (code.past(code.buffer(place), numbers[place + 1]) for place in (5, 8, 11))
+    turned, _ = sides = [w.other("i64", numbers[place], "0") for place in (3, 4)]
+    orders = [f"i32 {w.pick(side, 'i32', TRANSPOSED, PLAIN)}" for side in sides]
+    columns, depth, *leading = (_narrow(w, numbers[place], whole) for place in (1, 2, 7, 10, 13))
+    beta = w.pick(w.other("i64", numbers[17], "0"), element, "1.0", "0.0")
+    gemm = w.item("%outside", PLACES[type_], "ptr")
+
+    def call(rows: str, a: str, b: str, c: str) -> None:
+        matrices = [
+            f"ptr {a}",
+            leading[0],
+            f"ptr {b}",
+            leading[1],
+            f"{element} {beta}",
+            f"ptr {c}",
+            leading[2],
+        ]
+        given = [f"i32 {BY_ROWS}", *orders, rows, columns, depth, f"{element} 1.0", *matrices]
+        w.call("void", gemm, *given)
+
+    if batched:
+        rows = _narrow(w, numbers[0], whole)
+        with code.loop("%lo", "%hi") as entry:
+            steps = [code.mul(entry.at, numbers[place]) for place in (14, 15, 16)]
+            call(rows, *[code.past(start, step) for start, step in zip((a, b, c), steps)])
+    else:
+        rows = _narrow(w, code.sub("%hi", "%lo"), whole)
+        down = code.mul("%lo", w.pick(turned, "i64", "1", numbers[7]))
+        call(rows, code.past(a, down), b, code.past(c, code.mul("%lo", numbers[13])))
+    return code.text().splitlines()
 
 
-def _call(element: str, number: str, narrow: dict[str, str], rows: str, a: str, c: str, b: str) -> str:
-    return (
-        f"  call void %gemm(i32 101, i32 %wa, i32 %wb, {number} {rows}, {number} {narrow['n']}, "
-        f"{number} {narrow['k']}, {element} 1.0, ptr {a}, {number} {narrow['lda']}, ptr {b}, "
-        f"{number} {narrow['ldb']}, {element} %beta, ptr {c}, {number} {narrow['ldc']})"
-    )
-
-
-def _tile(element: str, number: str, narrow: dict[str, str], bits: int) -> list[str]:
-    lines: list[str] = []
-    lines.append("  %count = sub i64 %hi, %lo")
-    lines.append("  %step = select i1 %ta, i64 1, i64 %n7")
-    lines.append("  %down = mul i64 %lo, %step")
-    lines.append(f"  %a1 = getelementptr {element}, ptr %a0, i64 %down")
-    lines.append("  %across = mul i64 %lo, %n13")
-    lines.append(f"  %c1 = getelementptr {element}, ptr %c0, i64 %across")
-    rows = "%count"
-    if bits == 32:
-        lines.append("  %count32 = trunc i64 %count to i32")
-        rows = "%count32"
-    lines.append(_call(element, number, narrow, rows, "%a1", "%c1", "%b0"))
-    lines.append("  ret void")
-    return lines
-
-
-def _batch(element: str, number: str, narrow: dict[str, str], bits: int) -> list[str]:
-    lines: list[str] = []
-    rows = "%n0"
-    if bits == 32:
-        lines.append("  %rows32 = trunc i64 %n0 to i32")
-        rows = "%rows32"
-    lines += ["  br label %head", "head:", "  %i = phi i64 [ %lo, %entry ], [ %next, %body ]"]
-    lines += ["  %more = icmp slt i64 %i, %hi", "  br i1 %more, label %body, label %done", "body:"]
-    for which, place in (("a", 14), ("b", 15), ("c", 16)):
-        lines.append(f"  %{which}d = mul i64 %i, %n{place}")
-        lines.append(f"  %{which}1 = getelementptr {element}, ptr %{which}0, i64 %{which}d")
-    lines.append(_call(element, number, narrow, rows, "%a1", "%c1", "%b1"))
-    lines += ["  %next = add i64 %i, 1", "  br label %head", "done:", "  ret void"]
-    return lines
+def _narrow(w: Writer, number: str, whole: str) -> str:
+    """A number as BLAS takes it, with its type."""
+    return f"{whole} {number if whole == 'i64' else w.let(f'trunc i64 {number} to {whole}')}"

@@ -7,80 +7,15 @@ user passes becomes undefined behaviour (division by zero, shifts out of range, 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from weft.native.cpu.outside import place_of
+from weft.native.cpu.writer import Writer, element_type, literal, vector_type
 from weft.native.ir.scalar import COMPARISONS, FLOATS, HALVES, SIGNED, Instruction, bits_of
 
-LLVM: Final = {"f32": "float", "f64": "double", "b1": "i1", "f16": "half", "b16": "i16"}
 ORDERED: Final = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 ROUNDINGS: Final = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven"}
-
-
-def element_type(type_: str) -> str:
-    """The LLVM type of one number."""
-    return LLVM.get(type_) or f"i{bits_of(type_)}"
-
-
-def memory_type(type_: str) -> str:
-    """The LLVM type of one number as it stands in memory: truth takes a byte."""
-    return "i8" if type_ == "b1" else element_type(type_)
-
-
-def vector_type(type_: str, lanes: int) -> str:
-    return element_type(type_) if lanes == 1 else f"<{lanes} x {element_type(type_)}>"
-
-
-def literal(number: Any, type_: str) -> str:
-    """A number as LLVM spells it: floats by their bits."""
-    if type_ == "b1":
-        return "true" if number else "false"
-    if type_ in FLOATS:  # float32 is spelt as the float64 of the same value
-        return f"0x{struct.unpack('<Q', struct.pack('<d', float(number)))[0]:016X}"
-    number = int(number)
-    return str(number - (1 << bits_of(type_)) if number >= 1 << (bits_of(type_) - 1) else number)
-
-
-class Writer:
-    """Lines of one function, fresh names, and what the module has to declare."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.declared: dict[str, str] = {}
-        self.block = "entry"
-        """The label of the block that is being written."""
-        self._count = 0
-
-    def name(self, hint: str = "v") -> str:
-        self._count += 1
-        return f"%{hint}{self._count}"
-
-    def label(self, hint: str) -> str:
-        self._count += 1
-        return f"{hint}{self._count}"
-
-    def put(self, text: str, hint: str = "v") -> str:
-        """A line that gives a value; its name."""
-        name = self.name(hint)
-        self.lines.append(f"  {name} = {text}")
-        return name
-
-    def line(self, text: str) -> None:
-        self.lines.append(f"  {text}")
-
-    def open(self, label: str) -> None:
-        self.lines.append(f"{label}:")
-        self.block = label
-
-    def intrinsic(self, base: str, type_: str, lanes: int, *args: str) -> str:
-        """A call of an intrinsic that takes and gives values of one type."""
-        whole = vector_type(type_, lanes)
-        suffix = f"{'' if lanes == 1 else f'v{lanes}'}{type_ if type_ != 'b1' else 'i1'}".replace("u", "i")
-        name = f"@llvm.{base}.{suffix}"
-        self.declared[name] = f"declare {whole} {name}({', '.join([whole] * len(args))})"
-        return self.put(f"call {whole} {name}({', '.join(f'{whole} {arg}' for arg in args)})")
 
 
 class BodyText:
@@ -136,7 +71,7 @@ class BodyText:
         raise NotImplementedError(f"{op} has no text")
 
     def plain(self, word: str, type_: str, args: list[str]) -> str:
-        return self.out.put(f"{word} {self.type(type_)} {', '.join(args)}")
+        return self.out.let(f"{word} {self.type(type_)} {', '.join(args)}")
 
     def compare(self, op: str, type_: str, args: list[str]) -> str:
         if type_ in FLOATS:
@@ -146,41 +81,41 @@ class BodyText:
 
     def choose(self, condition: str, type_: str, yes: str, no: str) -> str:
         whole = self.type(type_)
-        return self.out.put(f"select {self.type('b1')} {condition}, {whole} {yes}, {whole} {no}")
+        return self.out.let(f"select {self.type('b1')} {condition}, {whole} {yes}, {whole} {no}")
 
     def rarely(self, each: Instruction, args: list[str]) -> str:
         """A branch around what no lane asks for."""
         out, (condition, usual, given) = self.out, args
         asked = condition
         if self.lanes > 1:
-            lanes = out.put(f"bitcast {self.type('b1')} {condition} to i{self.lanes}")
-            asked = out.put(f"icmp ne i{self.lanes} {lanes}, 0")
+            lanes = out.let(f"bitcast {self.type('b1')} {condition} to i{self.lanes}")
+            asked = out.let(f"icmp ne i{self.lanes} {lanes}, 0")
         rare, after, before = out.label("rare"), out.label("after"), out.block
-        out.line(f"br i1 {asked}, label %{rare}, label %{after}")
-        out.open(rare)
+        out.choose(asked, rare, after)
+        out.begin(rare)
         body, place = each.value
         made = self.choose(condition, each.type, self.write(body, lambda _leaf: given)[place], usual)
         last = out.block
-        out.line(f"br label %{after}")
-        out.open(after)
-        return out.put(f"phi {self.type(each.type)} [ {usual}, %{before} ], [ {made}, %{last} ]")
+        out.go(after)
+        out.begin(after)
+        return out.let(f"phi {self.type(each.type)} [ {usual}, %{before} ], [ {made}, %{last} ]")
 
     def call(self, each: Instruction, args: list[str]) -> str:
         """Lane by lane, a function whose address stands in the table."""
         element = element_type(each.type)
         place = place_of(f"{each.value}.{each.type}")
-        slot = self.out.put(f"getelementptr ptr, ptr %outside, i64 {place}")
-        function = self.out.put(f"load ptr, ptr {slot}")
+        slot = self.out.let(f"getelementptr ptr, ptr %outside, i64 {place}")
+        function = self.out.let(f"load ptr, ptr {slot}")
         whole, result = self.type(each.type), "poison"
         for lane in range(self.lanes):
             one = args
             if self.lanes > 1:
-                one = [self.out.put(f"extractelement {whole} {arg}, i64 {lane}") for arg in args]
+                one = [self.out.let(f"extractelement {whole} {arg}, i64 {lane}") for arg in args]
             given = ", ".join(f"{element} {arg}" for arg in one)
-            made = self.out.put(f"call {element} {function}({given})")
+            made = self.out.let(f"call {element} {function}({given})")
             if self.lanes == 1:
                 return made
-            result = self.out.put(f"insertelement {whole} {result}, {element} {made}, i64 {lane}")
+            result = self.out.let(f"insertelement {whole} {result}, {element} {made}, i64 {lane}")
         return result
 
 
@@ -287,25 +222,25 @@ def _select(text: BodyText, type_: str, args: list[str], _types: list[str]) -> s
 def _bitcast(text: BodyText, type_: str, args: list[str], types: list[str]) -> str:
     if element_type(types[0]) == element_type(type_):
         return args[0]
-    return text.out.put(f"bitcast {text.type(types[0])} {args[0]} to {text.type(type_)}")
+    return text.out.let(f"bitcast {text.type(types[0])} {args[0]} to {text.type(type_)}")
 
 
 def _high(text: BodyText, type_: str, args: list[str], _types: list[str]) -> str:
     """The upper half of a product of unsigned numbers."""
     bits = bits_of(type_)
     wide = f"i{2 * bits}" if text.lanes == 1 else f"<{text.lanes} x i{2 * bits}>"
-    x, y = (text.out.put(f"zext {text.type(type_)} {arg} to {wide}") for arg in args)
-    product = text.out.put(f"mul {wide} {x}, {y}")
+    x, y = (text.out.let(f"zext {text.type(type_)} {arg} to {wide}") for arg in args)
+    product = text.out.let(f"mul {wide} {x}, {y}")
     amount = str(bits) if text.lanes == 1 else f"splat (i{2 * bits} {bits})"
-    upper = text.out.put(f"lshr {wide} {product}, {amount}")
-    return text.out.put(f"trunc {wide} {upper} to {text.type(type_)}")
+    upper = text.out.let(f"lshr {wide} {product}, {amount}")
+    return text.out.let(f"trunc {wide} {upper} to {text.type(type_)}")
 
 
 def _cast(text: BodyText, type_: str, args: list[str], types: list[str]) -> str:
     (x,), (given,) = args, types
 
     def convert(word: str, source: str, target: str, value: str) -> str:
-        return text.out.put(f"{word} {text.type(source)} {value} to {text.type(target)}")
+        return text.out.let(f"{word} {text.type(source)} {value} to {text.type(target)}")
 
     if given in HALVES or type_ in HALVES:
         return _half(text, type_, x, given, convert)

@@ -27,7 +27,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from weft.native.cpu.writer import Writer
+
 FROM_BLOCK, FROM_ARRAY, FROM_FLOAT, FIXED = range(4)
+TYPE, DATA, RANK, SIZES, STRIDES, KIND, FLAGS = 8, 16, 24, 32, 40, 56, 64
+"""Where things stand in an array object."""
+LIST_ITEMS, DIGITS = 24, 16
+"""Where a list's pointer to its items stands, and the bits of a float."""
 CHECK_FIELDS: Final = 8
 FILL_FIELDS: Final = 3
 TABLE_FIELDS: Final = 12
@@ -37,214 +43,139 @@ CHANGED: Final = -1
 """What a call gives if an input is not as it was."""
 FAILED: Final = -2
 """And if a check has failed: nothing has been written."""
-CHECK: Final = """
-define void @function(ptr %record, ptr %buffers, ptr %outside, i64 %lo, i64 %hi, i64 %chunk) {
-  %p0 = getelementptr i64, ptr %record, i64 0
-  %to = load i64, ptr %p0
-  %p1 = getelementptr i64, ptr %record, i64 1
-  %from = load i64, ptr %p1
-  %toslot = getelementptr ptr, ptr %buffers, i64 %to
-  %fromslot = getelementptr ptr, ptr %buffers, i64 %from
-  %target = load ptr, ptr %toslot
-  %source = load ptr, ptr %fromslot
-  %truth = load i8, ptr %source
-  %word = zext i8 %truth to i64
-  store i64 %word, ptr %target
-  ret void
-}
-"""
+
+
+# -- machine code --------------------------------------------------------------------------------------------
+def _check() -> str:
+    w = Writer()
+    parameters = "ptr %record", "ptr %buffers", "ptr %outside", "i64 %lo", "i64 %hi", "i64 %chunk"
+    with w.function("void", "function", *parameters):
+        target, source = (w.item("%buffers", w.item("%record", place), "ptr", "p") for place in (0, 1))
+        w.put_item("i64", w.let(f"zext i8 {w.item(source, 0, 'i8')} to i64"), target, 0)
+        w.ret()
+    return w.text()
+
+
+CHECK: Final = _check()
 """A step that checks: whether a truth holds."""
 
-TEXT: Final = """
-define i1 @as_expected(ptr %checks, i64 %count, ptr %items) {
-entry:
-  br label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %after, %good ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %look, label %yes
-yes:
-  ret i1 true
-no:
-  ret i1 false
-look:
-  %start = mul i64 %i, 8
-  %row = getelementptr i64, ptr %checks, i64 %start
-  %number = load i64, ptr %row
-  %slot = getelementptr ptr, ptr %items, i64 %number
-  %object = load ptr, ptr %slot
-  %typeslot = getelementptr i8, ptr %object, i64 8
-  %type = load i64, ptr %typeslot
-  %row1 = getelementptr i64, ptr %row, i64 1
-  %wanted = load i64, ptr %row1
-  %istype = icmp eq i64 %type, %wanted
-  br i1 %istype, label %kind, label %no
-kind:
-  %row2 = getelementptr i64, ptr %row, i64 2
-  %axes = load i64, ptr %row2
-  %plain = icmp slt i64 %axes, 0
-  br i1 %plain, label %good, label %array
-array:
-  %axesslot = getelementptr i8, ptr %object, i64 24
-  %axes32 = load i32, ptr %axesslot
-  %axeshere = zext i32 %axes32 to i64
-  %sameaxes = icmp eq i64 %axeshere, %axes
-  %descrslot = getelementptr i8, ptr %object, i64 56
-  %descr = load i64, ptr %descrslot
-  %row4 = getelementptr i64, ptr %row, i64 4
-  %descrwanted = load i64, ptr %row4
-  %samedescr = icmp eq i64 %descr, %descrwanted
-  %flagsslot = getelementptr i8, ptr %object, i64 64
-  %flags32 = load i32, ptr %flagsslot
-  %flags = zext i32 %flags32 to i64
-  %row5 = getelementptr i64, ptr %row, i64 5
-  %mask = load i64, ptr %row5
-  %masked = and i64 %flags, %mask
-  %sameflags = icmp eq i64 %masked, %mask
-  %two = and i1 %sameaxes, %samedescr
-  %three = and i1 %two, %sameflags
-  br i1 %three, label %shape, label %no
-shape:
-  %sizesslot = getelementptr i8, ptr %object, i64 32
-  %sizes = load ptr, ptr %sizesslot
-  %stridesslot = getelementptr i8, ptr %object, i64 40
-  %strides = load ptr, ptr %stridesslot
-  %row3 = getelementptr i64, ptr %row, i64 3
-  %numbers = load ptr, ptr %row3
-  br label %axis
-axis:
-  %a = phi i64 [ 0, %shape ], [ %b, %alike ]
-  %left = icmp slt i64 %a, %axes
-  br i1 %left, label %compare, label %good
-compare:
-  %sizeslot = getelementptr i64, ptr %sizes, i64 %a
-  %size = load i64, ptr %sizeslot
-  %sizewantedslot = getelementptr i64, ptr %numbers, i64 %a
-  %sizewanted = load i64, ptr %sizewantedslot
-  %samesize = icmp eq i64 %size, %sizewanted
-  %strideslot = getelementptr i64, ptr %strides, i64 %a
-  %stride = load i64, ptr %strideslot
-  %further = add i64 %a, %axes
-  %stridewantedslot = getelementptr i64, ptr %numbers, i64 %further
-  %stridewanted = load i64, ptr %stridewantedslot
-  %samestride = icmp eq i64 %stride, %stridewanted
-  %single = icmp eq i64 %size, 1
-  %strideok = or i1 %samestride, %single
-  %both = and i1 %samesize, %strideok
-  br i1 %both, label %alike, label %no
-alike:
-  %b = add i64 %a, 1
-  br label %axis
-good:
-  %after = add i64 %i, 1
-  br label %head
-}
 
-define void @fill(ptr %fills, i64 %count, ptr %items, ptr %block, ptr %buffers) {
-entry:
-  br label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %after, %put ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %look, label %done
-done:
-  ret void
-look:
-  %start = mul i64 %i, 3
-  %row = getelementptr i64, ptr %fills, i64 %start
-  %place = load i64, ptr %row
-  %row1 = getelementptr i64, ptr %row, i64 1
-  %kind = load i64, ptr %row1
-  %row2 = getelementptr i64, ptr %row, i64 2
-  %number = load i64, ptr %row2
-  %blocknumber = ptrtoint ptr %block to i64
-  switch i64 %kind, label %fixed [ i64 0, label %inblock i64 1, label %array i64 2, label %float ]
-inblock:
-  %offset = add i64 %blocknumber, %number
-  br label %put
-array:
-  %slot = getelementptr ptr, ptr %items, i64 %number
-  %object = load ptr, ptr %slot
-  %dataslot = getelementptr i8, ptr %object, i64 16
-  %data = load i64, ptr %dataslot
-  br label %put
-float:
-  %floatslot = getelementptr i64, ptr %items, i64 %number
-  %floatobject = load i64, ptr %floatslot
-  %value = add i64 %floatobject, 16
-  br label %put
-fixed:
-  br label %put
-put:
-  %address = phi i64 [ %offset, %inblock ], [ %data, %array ], [ %value, %float ], [ %number, %fixed ]
-  %target = getelementptr i64, ptr %buffers, i64 %place
-  store i64 %address, ptr %target
-  %after = add i64 %i, 1
-  br label %head
-}
-
-define i64 @prepare(ptr %table, ptr %list, ptr %block, ptr %buffers) {
-  %itemsslot = getelementptr i8, ptr %list, i64 24
-  %items = load ptr, ptr %itemsslot
-  %t5 = getelementptr i64, ptr %table, i64 5
-  %checked = load i64, ptr %t5
-  %t6 = getelementptr i64, ptr %table, i64 6
-  %checks = load ptr, ptr %t6
-  %good = call i1 @as_expected(ptr %checks, i64 %checked, ptr %items)
-  br i1 %good, label %go, label %changed
-changed:
-  ret i64 -1
-go:
-  %t7 = getelementptr i64, ptr %table, i64 7
-  %filled = load i64, ptr %t7
-  %t8 = getelementptr i64, ptr %table, i64 8
-  %fills = load ptr, ptr %t8
-  call void @fill(ptr %fills, i64 %filled, ptr %items, ptr %block, ptr %buffers)
-  ret i64 0
-}
-
-define i64 @steps(ptr %table, i64 %first, ptr %buffers, ptr %state) {
-  %t1 = getelementptr i64, ptr %table, i64 1
-  %code = load ptr, ptr %t1
-  %t2 = getelementptr i64, ptr %table, i64 2
-  %count = load i64, ptr %t2
-  %t3 = getelementptr i64, ptr %table, i64 3
-  %outside = load ptr, ptr %t3
-  %t4 = getelementptr i64, ptr %table, i64 4
-  %blas = load ptr, ptr %t4
-  %t9 = getelementptr i64, ptr %table, i64 9
-  %long = load i64, ptr %t9
-  %frees = icmp ne i64 %long, 0
-  br i1 %frees, label %free, label %hold
-hold:
-  %quick = call i64 @run(ptr %code, i64 %first, i64 %count, ptr %buffers, ptr %outside, ptr %state, ptr %blas)
-  ret i64 %quick
-free:
-  %t10 = getelementptr i64, ptr %table, i64 10
-  %save = load ptr, ptr %t10
-  %t11 = getelementptr i64, ptr %table, i64 11
-  %restore = load ptr, ptr %t11
-  %thread = call ptr %save()
-  %slow = call i64 @run(ptr %code, i64 %first, i64 %count, ptr %buffers, ptr %outside, ptr %state, ptr %blas)
-  call void %restore(ptr %thread)
-  ret i64 %slow
-}
-
-define i64 @call(ptr %table, ptr %list, ptr %block, ptr %state) {
-  %places = load i64, ptr %table
-  %buffers = alloca i64, i64 %places, align 64
-  %ready = call i64 @prepare(ptr %table, ptr %list, ptr %block, ptr %buffers)
-  %changed = icmp slt i64 %ready, 0
-  br i1 %changed, label %no, label %go
-no:
-  ret i64 -1
-go:
-  %step = call i64 @steps(ptr %table, i64 0, ptr %buffers, ptr %state)
-  ret i64 %step
-}
-"""
+def text() -> str:
+    """The functions of calls, which need those of the pool."""
+    w = Writer()
+    _as_expected(w)
+    _fill(w)
+    _prepare(w)
+    _steps(w)
+    _call(w)
+    return w.text()
 
 
+def _as_expected(w: Writer) -> None:
+    """Whether items of a list are as checks want them: see Note [Checks and fills]."""
+    with w.function("i1", "as_expected", "ptr %checks", "i64 %count", "ptr %items"):
+        no = w.label("no")
+        with w.counting("0", "%count") as number:
+            row = w.item_at("%checks", w.scaled(number.at, CHECK_FIELDS))
+            item = w.item("%items", w.item(row, 0), "ptr", "p")
+            w.need(w.same("i64", w.load(item, TYPE, "i64"), w.item(row, 1)), no)
+            axes = w.item(row, 2)
+            with w.when(w.let(f"icmp sge i64 {axes}, 0")):
+                _array_as_expected(w, row, item, axes, no)
+        w.ret("i1", "true")
+        w.begin(no)
+        w.ret("i1", "false")
+
+
+def _array_as_expected(w: Writer, row: str, array: str, axes: str, no: str) -> None:
+    rank, flags = (w.let(f"zext i32 {w.load(array, at, 'i32')} to i64") for at in (RANK, FLAGS))
+    mask = w.item(row, 5)
+    same = w.let(f"and i1 {w.same('i64', rank, axes)}, "
+                 f"{w.same('i64', w.load(array, KIND, 'i64'), w.item(row, 4))}")  # fmt: skip
+    flagged = w.same("i64", w.let(f"and i64 {flags}, {mask}"), mask)
+    w.need(w.let(f"and i1 {same}, {flagged}"), no)
+    sizes, strides = w.load(array, SIZES), w.load(array, STRIDES)
+    numbers = w.item(row, 3, "ptr", "p")
+    with w.counting("0", axes) as axis:
+        size, stride = w.item(sizes, axis.at), w.item(strides, axis.at)
+        w.need(w.same("i64", size, w.item(numbers, axis.at)), no)
+        alike = w.same("i64", stride, w.item(numbers, w.add(axis.at, axes)))
+        w.need(w.let(f"or i1 {alike}, {w.same('i64', size, '1')}"), no)
+
+
+def _fill(w: Writer) -> None:
+    """Puts addresses into the places of a call."""
+    with w.function("void", "fill", "ptr %fills", "i64 %count", "ptr %items", "ptr %block", "ptr %buffers"):
+        block = w.let("ptrtoint ptr %block to i64")
+        with w.counting("0", "%count") as counter:
+            row = w.item_at("%fills", w.scaled(counter.at, FILL_FIELDS))
+            place, kind, number = (w.item(row, field) for field in range(FILL_FIELDS))
+            address = w.phi("i64")
+            inside, array, single, put = (w.label() for _ in range(4))
+            w.bring(address, number)  # FIXED
+            w.switch(kind, {FROM_BLOCK: inside, FROM_ARRAY: array, FROM_FLOAT: single}, put)
+            w.begin(inside)
+            w.bring(address, w.add(block, number))
+            w.go(put)
+            w.begin(array)
+            w.bring(address, w.load(w.item("%items", number, "ptr", "p"), DATA, "i64"))
+            w.go(put)
+            w.begin(single)
+            w.bring(address, w.add(w.item("%items", number), DIGITS))
+            w.go(put)
+            with w.joining(put, address):
+                w.put_item("i64", address.name, "%buffers", place)
+        w.ret()
+
+
+def _prepare(w: Writer) -> None:
+    """Checks and fills; 0, or -1 where something is not as it was."""
+    with w.function("i64", "prepare", "ptr %table", "ptr %list", "ptr %block", "ptr %buffers"):
+        items = w.load("%list", LIST_ITEMS)
+        count, checks = w.item("%table", 5), w.item("%table", 6, "ptr", "p")
+        changed = w.label("changed")
+        given = f"ptr {checks}", f"i64 {count}", f"ptr {items}"
+        w.need(w.call("i1", "@as_expected", *given), changed)
+        count, fills = w.item("%table", 7), w.item("%table", 8, "ptr", "p")
+        given = f"ptr {fills}", f"i64 {count}", f"ptr {items}"
+        w.call("void", "@fill", *given, "ptr %block", "ptr %buffers")
+        w.ret("i64", 0)
+        w.begin(changed)
+        w.ret("i64", CHANGED)
+
+
+def _steps(w: Writer) -> None:
+    """Runs the steps of a program; long ones without the interpreter."""
+    with w.function("i64", "steps", "ptr %table", "i64 %first", "ptr %buffers", "ptr %state"):
+        code, outside, blas = (w.item("%table", place, "ptr", "p") for place in (1, 3, 4))
+        given = f"ptr {code}", "i64 %first", f"i64 {w.item('%table', 2)}", "ptr %buffers", f"ptr {outside}"
+        given = *given, "ptr %state", f"ptr {blas}"
+        free, hold = w.label("free"), w.label("hold")
+        w.choose(w.other("i64", w.item("%table", 9), "0"), free, hold)
+        w.begin(hold)
+        w.ret("i64", w.call("i64", "@run", *given))
+        w.begin(free)
+        save, restore = (w.item("%table", place, "ptr", "p") for place in (10, 11))
+        thread = w.call("ptr", save)
+        found = w.call("i64", "@run", *given)
+        w.call("void", restore, f"ptr {thread}")
+        w.ret("i64", found)
+
+
+def _call(w: Writer) -> None:
+    """A call of a program: what it gives is as for `run`, or -1 where something is not as it was."""
+    with w.function("i64", "call", "ptr %table", "ptr %list", "ptr %block", "ptr %state"):
+        buffers = w.let(f"alloca i64, i64 {w.item('%table', 0)}, align 64")
+        given = "ptr %table", "ptr %list", "ptr %block", f"ptr {buffers}"
+        ready = w.call("i64", "@prepare", *given)
+        changed = w.label("changed")
+        w.need(w.let(f"icmp sge i64 {ready}, 0"), changed)
+        w.ret("i64", w.call("i64", "@steps", "ptr %table", "i64 0", f"ptr {buffers}", "ptr %state"))
+        w.begin(changed)
+        w.ret("i64", CHANGED)
+
+
+# -- Python's objects ----------------------------------------------------------------------------------------
 @cache
 def is_known() -> bool:
     """Whether objects of this interpreter are laid out as machine code reads them. Those of builds without
@@ -253,17 +184,17 @@ def is_known() -> bool:
     if "t" in sys.abiflags or struct.calcsize("P") != 8:
         return False
     array = np.zeros((3, 5), np.float32)[:, 1:]
-    sizes = [(ctypes.c_int64 * 2).from_address(_at(array, offset)) for offset in (32, 40)]
+    sizes = [(ctypes.c_int64 * 2).from_address(_at(array, offset)) for offset in (SIZES, STRIDES)]
     items = [array, 2.5]
     return (
-        _at(array, 8) == id(np.ndarray)
-        and _at(array, 16) == address(array)
-        and ctypes.c_int32.from_address(id(array) + 24).value == 2
+        _at(array, TYPE) == id(np.ndarray)
+        and _at(array, DATA) == address(array)
+        and ctypes.c_int32.from_address(id(array) + RANK).value == 2
         and [tuple(each) for each in sizes] == [array.shape, array.strides]
-        and _at(array, 56) == id(array.dtype)
-        and bool(ctypes.c_int32.from_address(id(array) + 64).value & WRITEABLE)
-        and ctypes.c_int64.from_address(_at(items, 24)).value == id(array)
-        and ctypes.c_double.from_address(id(items[1]) + 16).value == 2.5
+        and _at(array, KIND) == id(array.dtype)
+        and bool(ctypes.c_int32.from_address(id(array) + FLAGS).value & WRITEABLE)
+        and ctypes.c_int64.from_address(_at(items, LIST_ITEMS)).value == id(array)
+        and ctypes.c_double.from_address(id(items[1]) + DIGITS).value == 2.5
     )
 
 

@@ -7,11 +7,11 @@ compiler is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 
-from weft.native.cpu.body_text import Writer
+from weft.native.cpu.writer import Loop, Writer
 
 NAME: Final = "function"
 """What a function is called in its own text."""
@@ -19,25 +19,17 @@ ELEMENTS: Final = {"f32": "float", "f64": "double", "i64": "i64"}
 BYTES: Final = {"f32": 4, "f64": 8, "i64": 8}
 
 
-class Loop:
-    """A loop that is being written: `at` counts, `values` are carried; set `following` before it ends."""
-
-    def __init__(self, at: str, values: list[str]) -> None:
-        self.at, self.values, self.following = at, values, list(values)
-
-
 class Code:
     """One function `(record, buffers, outside, lo, hi, chunk)` on numbers of a type."""
 
     def __init__(self, type_: str, vector_bytes: int) -> None:
         self.out = Writer()
-        self.block = "entry"
         self.type, self.element, self.size = type_, ELEMENTS[type_], BYTES[type_]
         self.lanes = vector_bytes // self.size
         self.vector = f"<{self.lanes} x {self.element}>"
         self.mask = f"<{self.lanes} x i1>"
         self.suffix = f"v{self.lanes}{type_}"
-        self.out.open("entry")
+        self.out.begin("entry")
 
     def text(self) -> str:
         """The whole module."""
@@ -49,41 +41,41 @@ class Code:
 
     # -- numbers ---------------------------------------------------------------------------------------------
     def add(self, a: str, b: str | int) -> str:
-        return self.out.put(f"add i64 {a}, {b}")
+        return self.out.add(a, b)
 
     def sub(self, a: str, b: str | int) -> str:
-        return self.out.put(f"sub i64 {a}, {b}")
+        return self.out.sub(a, b)
 
     def mul(self, a: str, b: str | int) -> str:
-        return self.out.put(f"mul i64 {a}, {b}")
+        return self.out.let(f"mul i64 {a}, {b}")
 
     def least(self, a: str, b: str | int) -> str:
-        less = self.out.put(f"icmp slt i64 {a}, {b}")
-        return self.out.put(f"select i1 {less}, i64 {a}, i64 {b}")
+        less = self.out.let(f"icmp slt i64 {a}, {b}")
+        return self.out.let(f"select i1 {less}, i64 {a}, i64 {b}")
 
     def apart(self, a: str, b: str) -> tuple[str, str]:
         """Quotient and remainder."""
-        return self.out.put(f"udiv i64 {a}, {b}"), self.out.put(f"urem i64 {a}, {b}")
+        return self.out.let(f"udiv i64 {a}, {b}"), self.out.let(f"urem i64 {a}, {b}")
 
     def number(self, place: int | str, table: str = "%record") -> str:
-        slot = self.out.put(f"getelementptr i64, ptr {table}, i64 {place}")
-        return self.out.put(f"load i64, ptr {slot}", "n")
+        slot = self.out.let(f"getelementptr i64, ptr {table}, i64 {place}")
+        return self.out.let(f"load i64, ptr {slot}", "n")
 
     def numbers(self, first: int, count: int) -> list[str]:
         return [self.number(first + i) for i in range(count)]
 
     def table(self, place: str) -> str:
         """A part of the record."""
-        return self.out.put(f"getelementptr i64, ptr %record, i64 {place}")
+        return self.out.let(f"getelementptr i64, ptr %record, i64 {place}")
 
     def buffer(self, place: int) -> str:
         """The address of an operand whose number stands at this place of the record."""
-        slot = self.out.put(f"getelementptr ptr, ptr %buffers, i64 {self.number(place)}")
-        return self.out.put(f"load ptr, ptr {slot}", "p")
+        slot = self.out.let(f"getelementptr ptr, ptr %buffers, i64 {self.number(place)}")
+        return self.out.let(f"load ptr, ptr {slot}", "p")
 
     def past(self, pointer: str, count: str | int, element: str | None = None) -> str:
         """The address so many elements further."""
-        return self.out.put(f"getelementptr {element or self.element}, ptr {pointer}, i64 {count}", "p")
+        return self.out.let(f"getelementptr {element or self.element}, ptr {pointer}, i64 {count}", "p")
 
     def room(self, vectors: int) -> str:
         """Memory of the function's own, asked for before any loop: values that a loop is to count through."""
@@ -97,61 +89,32 @@ class Code:
             self.store(value, self.past(room, place * self.lanes))
 
     # -- loops -----------------------------------------------------------------------------------------------
-    @contextmanager
     def loop(
         self, start: str, stop: str, step: int | str = 1, carried: Sequence[tuple[str, str]] = ()
-    ) -> Iterator[Loop]:
-        """`for at in range(start, stop, step)`; carried values are (type, first); afterwards, `values` are
-        the last ones.
-        """
-        out = self.out
-        head, body, done = out.label("head"), out.label("body"), out.label("done")
-        before = self.block
-        self.go(head)
-        at, following = out.name("i"), out.name("i")
-        names = [out.name("c") for _ in carried]
-        slot = len(out.lines)
-        more = out.put(f"icmp slt i64 {at}, {stop}")
-        out.line(f"br i1 {more}, label %{body}, label %{done}")
-        self.enter(body)
-        made = Loop(at, names)
-        yield made
-        out.line(f"{following} = add i64 {at}, {step}")
-        out.line(f"br label %{head}")
-        phis = [f"  {at} = phi i64 [ {start}, %{before} ], [ {following}, %{self.block} ]"]
-        for (type_, first), name, value in zip(carried, names, made.following):
-            phis.append(f"  {name} = phi {type_} [ {first}, %{before} ], [ {value}, %{self.block} ]")
-        out.lines[slot:slot] = phis
-        self.enter(done)
+    ) -> AbstractContextManager[Loop]:
+        """`for at in range(start, stop, step)`; see `weft.native.cpu.writer.Writer.counting`."""
+        return self.out.counting(start, stop, step, carried)
 
-    @contextmanager
-    def when(self, condition: str) -> Iterator[None]:
+    def when(self, condition: str) -> AbstractContextManager[None]:
         """What is done only if a condition holds."""
-        inside, after = self.out.label("then"), self.out.label("after")
-        self.out.line(f"br i1 {condition}, label %{inside}, label %{after}")
-        self.enter(inside)
-        yield
-        self.go(after)
+        return self.out.when(condition)
 
     def go(self, label: str) -> None:
-        self.out.line(f"br label %{label}")
-        self.enter(label)
-
-    def enter(self, label: str) -> None:
-        self.out.open(label)
-        self.block = label
+        """Ends the present block by going to another, which begins."""
+        self.out.go(label)
+        self.out.begin(label)
 
     # -- vectors ---------------------------------------------------------------------------------------------
     def splat(self, value: str) -> str:
-        first = self.out.put(f"insertelement {self.vector} poison, {self.element} {value}, i64 0")
+        first = self.out.let(f"insertelement {self.vector} poison, {self.element} {value}, i64 0")
         zeros = f"<{self.lanes} x i32> zeroinitializer"
-        return self.out.put(f"shufflevector {self.vector} {first}, {self.vector} poison, {zeros}")
+        return self.out.let(f"shufflevector {self.vector} {first}, {self.vector} poison, {zeros}")
 
     def load(self, pointer: str) -> str:
-        return self.out.put(f"load {self.vector}, ptr {pointer}, align {self.size}")
+        return self.out.let(f"load {self.vector}, ptr {pointer}, align {self.size}")
 
     def load_one(self, pointer: str) -> str:
-        return self.out.put(f"load {self.element}, ptr {pointer}, align {self.size}")
+        return self.out.let(f"load {self.element}, ptr {pointer}, align {self.size}")
 
     def store(self, value: str, pointer: str) -> None:
         self.out.line(f"store {self.vector} {value}, ptr {pointer}, align {self.size}")
@@ -163,26 +126,26 @@ class Code:
         return self.out.intrinsic("fma", self.type, self.lanes, a, b, c)
 
     def plus(self, a: str, b: str) -> str:
-        return self.out.put(f"fadd {self.vector} {a}, {b}")
+        return self.out.let(f"fadd {self.vector} {a}, {b}")
 
     def lanes_of(self, bits: str) -> str:
         """A mask from the lower bits of a number."""
-        narrow = self.out.put(f"trunc i64 {bits} to i{self.lanes}")
-        return self.out.put(f"bitcast i{self.lanes} {narrow} to {self.mask}")
+        narrow = self.out.let(f"trunc i64 {bits} to i{self.lanes}")
+        return self.out.let(f"bitcast i{self.lanes} {narrow} to {self.mask}")
 
     def first_lanes(self, count: str) -> str:
         """A mask of the first lanes; of all where the count is greater."""
         whole = f"<{self.lanes} x i64>"
-        first = self.out.put(f"insertelement {whole} poison, i64 {count}, i64 0")
+        first = self.out.let(f"insertelement {whole} poison, i64 {count}, i64 0")
         zeros = f"<{self.lanes} x i32> zeroinitializer"
-        wide = self.out.put(f"shufflevector {whole} {first}, {whole} poison, {zeros}")
+        wide = self.out.let(f"shufflevector {whole} {first}, {whole} poison, {zeros}")
         steps = ", ".join(f"i64 {i}" for i in range(self.lanes))
-        return self.out.put(f"icmp sgt {whole} {wide}, <{steps}>")
+        return self.out.let(f"icmp sgt {whole} {wide}, <{steps}>")
 
     def masked_load(self, pointer: str, mask: str, otherwise: str = "zeroinitializer") -> str:
         name = f"@llvm.masked.load.{self.suffix}.p0"
         self.out.declared[name] = f"declare {self.vector} {name}(ptr, i32, {self.mask}, {self.vector})"
-        return self.out.put(
+        return self.out.let(
             f"call {self.vector} {name}(ptr {pointer}, i32 {self.size}, {self.mask} {mask}, "
             f"{self.vector} {otherwise})"
         )
@@ -197,18 +160,18 @@ class Code:
     def spread(self, pointer: str, stride: str) -> str:
         """The addresses of lanes that lie so many elements apart."""
         whole = f"<{self.lanes} x i64>"
-        first = self.out.put(f"insertelement {whole} poison, i64 {stride}, i64 0")
+        first = self.out.let(f"insertelement {whole} poison, i64 {stride}, i64 0")
         zeros = f"<{self.lanes} x i32> zeroinitializer"
-        wide = self.out.put(f"shufflevector {whole} {first}, {whole} poison, {zeros}")
+        wide = self.out.let(f"shufflevector {whole} {first}, {whole} poison, {zeros}")
         steps = ", ".join(f"i64 {i}" for i in range(self.lanes))
-        distances = self.out.put(f"mul {whole} {wide}, <{steps}>")
-        return self.out.put(f"getelementptr {self.element}, ptr {pointer}, {whole} {distances}")
+        distances = self.out.let(f"mul {whole} {wide}, <{steps}>")
+        return self.out.let(f"getelementptr {self.element}, ptr {pointer}, {whole} {distances}")
 
     def gather(self, pointers: str, mask: str, otherwise: str = "zeroinitializer") -> str:
         name = f"@llvm.masked.gather.{self.suffix}.v{self.lanes}p0"
         pointer = f"<{self.lanes} x ptr>"
         self.out.declared[name] = f"declare {self.vector} {name}({pointer}, i32, {self.mask}, {self.vector})"
-        return self.out.put(
+        return self.out.let(
             f"call {self.vector} {name}({pointer} {pointers}, i32 {self.size}, {self.mask} {mask}, "
             f"{self.vector} {otherwise})"
         )

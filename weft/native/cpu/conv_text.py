@@ -29,13 +29,13 @@ from weft.native.ir.scalar import Body
 def every_second(code: Code, pointer: str, elements: str, otherwise: str = "zeroinitializer") -> list[str]:
     """The even and the odd ones of two vectors' elements, of which a number's bits say which are there."""
     low = code.masked_load(pointer, code.lanes_of(elements), otherwise)
-    upper = code.out.put(f"lshr i64 {elements}, {code.lanes}")
+    upper = code.out.let(f"lshr i64 {elements}, {code.lanes}")
     high = code.masked_load(code.past(pointer, code.lanes), code.lanes_of(upper), otherwise)
     found = []
     for first in (0, 1):
         which = ", ".join(f"i32 {2 * i + first}" for i in range(code.lanes))
         kinds = f"{code.vector} {low}, {code.vector} {high}"
-        found.append(code.out.put(f"shufflevector {kinds}, <{code.lanes} x i32> <{which}>"))
+        found.append(code.out.let(f"shufflevector {kinds}, <{code.lanes} x i32> <{which}>"))
     return found
 
 
@@ -94,8 +94,8 @@ def together(type_: str, width: int) -> str:
                 picks = [begin + i // 2 + (code.lanes if i % 2 else 0) for i in range(code.lanes)]
                 which = ", ".join(f"i32 {pick}" for pick in picks)
                 kinds = f"{code.vector} {first}, {code.vector} {second}"
-                value = code.out.put(f"shufflevector {kinds}, <{code.lanes} x i32> <{which}>")
-                bits = code.out.put(f"lshr i64 {stored}, {half * code.lanes}")
+                value = code.out.let(f"shufflevector {kinds}, <{code.lanes} x i32> <{which}>")
+                bits = code.out.let(f"lshr i64 {stored}, {half * code.lanes}")
                 there = code.past(code.past(into, to), half * code.lanes)
                 code.masked_store(value, there, code.lanes_of(bits))
     return code.text()
@@ -121,7 +121,7 @@ def weights(type_: str, width: int) -> str:
         first, last = code.mul(b, block), code.sub(outputs, 1)
         with code.loop("0", block) as channel:
             k = code.add(first, channel.at)
-            inside = code.out.put(f"icmp slt i64 {k}, {outputs}")
+            inside = code.out.let(f"icmp slt i64 {k}, {outputs}")
             own = code.past(taken, code.mul(code.least(k, last), output))
             with code.loop("0", variants) as variant:
                 line = code.past(table, code.mul(variant.at, 3), "i64")
@@ -132,7 +132,7 @@ def weights(type_: str, width: int) -> str:
                     offset = code.number(code.add(begin, entry.at), entries)
                     value = code.load_one(code.past(own, offset))
                     zero = f"{code.element} 0.0"
-                    value = code.out.put(f"select i1 {inside}, {code.element} {value}, {zero}")
+                    value = code.out.let(f"select i1 {inside}, {code.element} {value}, {zero}")
                     code.store_one(value, code.past(there, code.mul(entry.at, block)))
     return code.text()
 
@@ -166,8 +166,8 @@ def many_weights(type_: str, width: int) -> str:
             left = code.sub(rest, some.at)
             rows = []
             for i in range(code.lanes):
-                fits = code.out.put(f"icmp sgt i64 {left}, {i}")
-                long = code.out.put(f"select i1 {fits}, i64 {length}, i64 0")
+                fits = code.out.let(f"icmp sgt i64 {left}, {i}")
+                long = code.out.let(f"select i1 {fits}, i64 {length}, i64 0")
                 rows.append(code.masked_load(here, code.first_lanes(long)))
                 here = code.past(here, output)
             code.put_by(transposed(code, rows), room)
@@ -337,7 +337,7 @@ def transposed(code: Code, rows: list[str]) -> list[str]:
             if not i & step:
                 kinds = f"{code.vector} {found[i]}, {code.vector} {found[i + step]}"
                 pair = [
-                    code.out.put(f"shufflevector {kinds}, <{code.lanes} x i32> <{mask}>") for mask in masks
+                    code.out.let(f"shufflevector {kinds}, <{code.lanes} x i32> <{mask}>") for mask in masks
                 ]
                 found[i], found[i + step] = pair
         step *= 2
@@ -377,8 +377,8 @@ def _stored(code: Code, values: list[str], number: str, here: str, rest: str, go
                 there = code.past(there, goal.output)
             own = bits
             if rest:
-                fits = code.out.put(f"icmp sgt i64 {rest}, {i}")
-                own = code.out.put(f"select i1 {fits}, i64 {bits}, i64 0")
+                fits = code.out.let(f"icmp sgt i64 {rest}, {i}")
+                own = code.out.let(f"select i1 {fits}, i64 {bits}, i64 0")
             if goal.column:
                 code.scatter(value, code.spread(there, goal.column), code.lanes_of(own))
             else:

@@ -19,11 +19,11 @@ class Ranges:
 
     def __init__(self, code: Code, target: str, fields: list[str], block: int) -> None:
         whole, examples, groups, blocks, _, entries, begin, room = fields
-        by_example = code.out.put(f"icmp ne i64 {whole}, 0")
+        by_example = code.out.let(f"icmp ne i64 {whole}, 0")
         all_blocks = code.mul(groups, blocks)
         choices = (("%lo", "0"), ("%hi", examples), ("0", "%lo"), (all_blocks, "%hi"), ("%chunk", "0"))
         self.low, self.high, self.first, self.last, part = [
-            code.out.put(f"select i1 {by_example}, i64 {a}, i64 {b}") for a, b in choices
+            code.out.let(f"select i1 {by_example}, i64 {a}, i64 {b}") for a, b in choices
         ]
         self.length = code.mul(entries, block)
         self.sums = code.past(target, code.mul(part, code.mul(all_blocks, self.length)))
@@ -56,7 +56,7 @@ def gradient(type_: str, width: int, block: int, taps: int, unit: bool) -> str:
     low, high, near = ranges.low, ranges.high, ranges.near
     step = code.mul(count, block * code.lanes)
     with code.loop(low, high, together) as some:
-        fresh = code.out.put(f"icmp eq i64 {some.at}, {low}")
+        fresh = code.out.let(f"icmp eq i64 {some.at}, {low}")
         until = code.least(code.add(some.at, together), high)
         with code.loop(ranges.first, ranges.last) as outer:
             g, b = code.apart(outer.at, blocks)
@@ -101,8 +101,8 @@ def _vectors(
     for i in range(block):
         if i:
             held.append(code.past(held[-1], output))
-        fits = code.out.put(f"icmp sgt i64 {rest}, {i}")
-        inside.append(code.out.put(f"sext i1 {fits} to i64"))
+        fits = code.out.let(f"icmp sgt i64 {rest}, {i}")
+        inside.append(code.out.let(f"sext i1 {fits} to i64"))
     with code.loop("0", count) as vector:
         line = code.past(table, code.mul(vector.at, 3), "i64")
         begin, end = code.number(1, line), code.number(2, line)
@@ -111,7 +111,7 @@ def _vectors(
             line = code.past(segments, code.mul(segment.at, 2), "i64")
             to, bits = code.number(0, line), code.number(1, line)
             for i in range(block):
-                mask = code.lanes_of(code.out.put(f"and i64 {bits}, {inside[i]}"))
+                mask = code.lanes_of(code.out.let(f"and i64 {bits}, {inside[i]}"))
                 there, before = code.past(held[i], to), segment.values[i]
                 if column:
                     value = code.gather(code.spread(there, column), mask, before)
@@ -162,15 +162,15 @@ def _kept(code: Code, sums: list[str], into: str, fresh: str) -> None:
         pairs = list(zip(values[::2], values[1::2])) or [(values[0], "poison")]
         for a, b in pairs:
             left, right = [
-                out.put(f"shufflevector {whole} {a}, {whole} {b}, <{half} x i32> <{which}>")
+                out.let(f"shufflevector {whole} {a}, {whole} {b}, <{half} x i32> <{which}>")
                 for which in (evens, odds)
             ]
-            made.append(out.put(f"fadd <{half} x {code.element}> {left}, {right}"))
+            made.append(out.let(f"fadd <{half} x {code.element}> {left}, {right}"))
         values, lanes = made, half
     whole = f"<{lanes} x {code.element}>"
-    before = out.put(f"load {whole}, ptr {into}, align {code.size}")
-    before = out.put(f"select i1 {fresh}, {whole} zeroinitializer, {whole} {before}")
-    total = out.put(f"fadd {whole} {before}, {values[0]}")
+    before = out.let(f"load {whole}, ptr {into}, align {code.size}")
+    before = out.let(f"select i1 {fresh}, {whole} zeroinitializer, {whole} {before}")
+    total = out.let(f"fadd {whole} {before}, {values[0]}")
     out.line(f"store {whole} {total}, ptr {into}, align {code.size}")
 
 
@@ -197,7 +197,7 @@ def turned(type_: str, width: int, wide: int, taps: int, unit: bool) -> str:
     room = code.room(wide * taps)
     step = code.mul(code.add(pixels, code.lanes), block)
     with code.loop(ranges.low, ranges.high, together) as some:
-        fresh = code.out.put(f"icmp eq i64 {some.at}, {ranges.low}")
+        fresh = code.out.let(f"icmp eq i64 {some.at}, {ranges.low}")
         until = code.least(code.add(some.at, together), ranges.high)
         with code.loop(ranges.first, ranges.last) as outer:
             g, b = code.apart(outer.at, blocks)
@@ -244,14 +244,14 @@ def _pixels(
         for i in range(code.lanes):
             if i:
                 held.append(code.past(held[-1], output))
-            fits = code.out.put(f"icmp sgt i64 {left}, {i}")
-            inside.append(code.out.put(f"sext i1 {fits} to i64"))
+            fits = code.out.let(f"icmp sgt i64 {left}, {i}")
+            inside.append(code.out.let(f"sext i1 {fits} to i64"))
         with code.loop("0", count) as vector:
             line = code.past(table, code.mul(vector.at, 3), "i64")
             place, bits, pixel = [code.number(i, line) for i in range(3)]
             rows = []
             for i in range(code.lanes):
-                mask = code.lanes_of(code.out.put(f"and i64 {bits}, {inside[i]}"))
+                mask = code.lanes_of(code.out.let(f"and i64 {bits}, {inside[i]}"))
                 there = code.past(held[i], place)
                 if column:
                     rows.append(code.gather(code.spread(there, column), mask))
@@ -281,7 +281,7 @@ def _by_pixels(
 
 
 def _added(code: Code, value: str, into: str, fresh: str) -> None:
-    before = code.out.put(
+    before = code.out.let(
         f"select i1 {fresh}, {code.vector} zeroinitializer, {code.vector} {code.load(into)}"
     )
     code.store(code.plus(before, value), into)

@@ -23,14 +23,15 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 from weft.core.interrupts import let_through
 from weft.core.lazy import lazy, load
 from weft.core.logs import is_heard, log
 from weft.core.once import lock
-from weft.native.cpu.objects import Uncompiled, check
-from weft.native.cpu.tiers import calling_llvm, let_go, letting_go
+from weft.native.cpu.objects import Uncompiled, check, functions
+from weft.native.cpu.processor import KINDS, kind_of, processor
+from weft.native.cpu.tiers import calling_llvm
 from weft.native.program.cache import key_of, store
 
 llvm: Any = lazy("llvmlite.binding")
@@ -111,10 +112,17 @@ def host() -> tuple[str, str, int]:
 
 @cache
 @calling_llvm
+def triple() -> str:
+    """The kind of machine that this process runs on, as LLVM names it."""
+    return str(llvm.get_process_triple())
+
+
+@cache
+@calling_llvm
 def identity() -> tuple[str, ...]:
     """What machine code depends on besides its text."""
     versions = (load("llvmlite").__version__, ".".join(map(str, llvm.llvm_version_info)))
-    return (*versions, llvm.get_process_triple(), *host()[:2])
+    return (*versions, triple(), *host()[:2])
 
 
 def target(level: int) -> Any:
@@ -145,6 +153,8 @@ def unusable() -> str:
         if isinstance(error, MemoryError):  # which there may be more of later
             raise
         return f"LLVM cannot be loaded: {error}"
+    if kind_of(triple()) not in KINDS:
+        return f"what threads do on a processor of the kind {kind_of(triple())} is not known"
     return f"this process may not make code: {executing()}" if executing() else ""
 
 
@@ -154,11 +164,25 @@ _contexts: Final[dict[int, Any]] = {}
 them down in any order, where a module must go first: what is interrupted keeps its context for good."""
 
 
+_engines: Final[dict[Any, Any]] = {}
+"""By weak references to what uses their code. Those that nobody uses go when LLVM is called next: finalizers
+run anywhere, and an exception of a handler or of another thread that strikes in one keeps LLVM locked.
+"""
+
+
+def _take_down() -> None:
+    """Lets go of the engines that nobody uses."""
+    for known in [*_engines]:
+        if known() is None:
+            _engines.pop(known, None)
+
+
 @calling_llvm
 def compiled(text: str, level: int) -> bytes:
     """The object of a text, which asks for nothing from outside."""
     log("llvm", lambda: text)
-    if "half" in text and "+f16c" not in host()[1]:
+    _take_down()
+    if "half" in text and processor(triple()).halves not in host()[1]:
         text += HALVES
     context = llvm.create_context()  # what that knows goes with it
     _contexts[id(context)] = context
@@ -203,11 +227,14 @@ class Loaded:
 
     @calling_llvm
     def load(self, content: bytes, level: int) -> None:
+        _take_down()
         self.level = level
         try:
-            self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target(level))
-            self.engine.add_object_file(llvm.ObjectFileRef.from_data(content))  # the engine owns it
-            self.engine.finalize_object()
+            made = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target(level))
+            made.add_object_file(llvm.ObjectFileRef.from_data(content))  # the engine owns it
+            made.finalize_object()
+            self.addresses = {name: int(made.get_function_address(name)) for name in functions(content)}
+            _engines[ref(self)] = made
         except RuntimeError as error:
             let_through(error)
             raise Uncompiled(f"LLVM cannot load an object: {error}") from error
@@ -224,12 +251,10 @@ class Loaded:
         found.load(content, level)
         return found
 
-    @letting_go
     def address(self, name: str) -> int:
-        found = int(self.engine.get_function_address(name))
-        if not found:
+        if name not in self.addresses:
             raise Uncompiled(f"the compiled object lacks the function {name}")
-        return found
+        return self.addresses[name]
 
 
 # -- in memory -----------------------------------------------------------------------------------------------
@@ -265,7 +290,6 @@ class Functions:
     """The functions of a program: asked for by text, compiled together, then known by address."""
 
     def __init__(self, level: int = FULL, drafts: bool = False) -> None:
-        let_go()  # of what was finalised meanwhile
         self.levels = (level, DRAFT) if drafts else (level,)
         """Of code that is taken: see Note [Drafts] in `weft.native.cpu.tiers`."""
         self.modules: dict[str, Loaded] = {}

@@ -9,10 +9,11 @@ read along its rows, and elements of the first one are spread over lanes.
 from __future__ import annotations
 
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from weft.native.cpu.conv_code import Code
 from weft.native.ir.definitions import Product
+from weft.native.ir.sizes import at_least, equal, greatest, negated, where, where_true
 
 WIDE: Final = (12, 4, 1)
 NARROW: Final = (6, 2, 1)
@@ -33,21 +34,29 @@ NEAR: Final = 1 << 16
 DEEPEST: Final = 512
 
 
-def is_better(each: Product) -> bool:
-    """Whether a product is computed here: measured, for float32, at half of BLAS's time up to its own."""
-    if each.type != "f32" or each.right.transposed or each.columns < LEAST_COLUMNS or each.packed:
+def is_better(each: Product) -> Any:
+    """Whether a product is computed here: measured, for float32, at half of BLAS's time up to its own. Where
+    sizes are open, each call decides."""
+    if each.type != "f32" or each.packed is True or (each.right.transposed and each.straight is None):
         return False
-    size = each.rows * each.columns * each.depth
-    if each.rows > MOST_ROWS or each.count > 1:
-        turned = each.left.transposed  # whose rows lie side by side, not behind each other in the same lines
-        most = max(each.rows // 4 if turned else each.rows, each.columns) * each.depth
-        deepest = 2 * DEEPEST if turned else DEEPEST
-        lanes = -(-each.columns // LEAST_COLUMNS) * LEAST_COLUMNS
-        fits = each.columns * 10 >= lanes * 9  # few lanes without work
-        if fits and most <= NEAR and each.depth <= deepest and size > (SMALL if each.count == 1 else LITTLE):
-            return each.rows % 4 == 0 or each.rows >= 2 * MOST_ROWS
-    whole = each.rows >= 2 * FEW or (each.rows >= FEW and each.rows % 4 == 0)  # no row by itself
-    return whole and each.rows <= MOST_ROWS and size > SMALL
+    rows, columns, depth = each.rows, each.columns, each.depth
+    size = rows * columns * depth
+    turned = each.left.transposed  # whose rows lie side by side, not behind each other in the same lines
+    most = greatest(rows // 4 if turned else rows, columns) * depth
+    deepest = 2 * DEEPEST if turned else DEEPEST
+    lanes = -(-columns // LEAST_COLUMNS) * LEAST_COLUMNS
+    fits = at_least(columns * 10, lanes * 9)  # few lanes without work
+    near = fits & at_least(NEAR, most) & at_least(deepest, depth)
+    single = at_least(1, each.count)
+    large = at_least(size, where(single, SMALL, LITTLE) + 1)
+    fours = equal(rows % 4, 0)
+    tall = near & large & (at_least(rows, MOST_ROWS + 1) | negated(single))
+    whole = at_least(rows, 2 * FEW) | (at_least(rows, FEW) & fours)  # no row by itself
+    low = whole & at_least(MOST_ROWS, rows) & at_least(size, SMALL + 1)
+    lies = negated(each.packed) & (each.copied if each.right.transposed else True)
+    return (
+        lies & at_least(columns, LEAST_COLUMNS) & where_true(tall, fours | at_least(rows, 2 * MOST_ROWS), low)
+    )
 
 
 @cache
@@ -58,10 +67,10 @@ def lines(type_: str, batched: bool, vector_bytes: int) -> list[str]:
     code = Code(type_, vector_bytes)
     numbers = code.numbers(0, 18)
     left, right, result = (code.past(code.buffer(place), numbers[place + 1]) for place in (5, 8, 11))
-    turned = code.out.put(f"icmp ne i64 {numbers[3]}, 0")
-    down = code.out.put(f"select i1 {turned}, i64 1, i64 {numbers[7]}")
-    across = code.out.put(f"select i1 {turned}, i64 {numbers[7]}, i64 1")
-    onto = code.out.put(f"icmp ne i64 {numbers[17]}, 0")
+    turned = code.out.let(f"icmp ne i64 {numbers[3]}, 0")
+    down = code.out.let(f"select i1 {turned}, i64 1, i64 {numbers[7]}")
+    across = code.out.let(f"select i1 {turned}, i64 {numbers[7]}, i64 1")
+    onto = code.out.let(f"icmp ne i64 {numbers[17]}, 0")
     tile = _Product(code, numbers, down, across, onto, WIDE if vector_bytes == 64 else NARROW)
     if batched:
         with code.loop("%lo", "%hi") as entry:
@@ -128,7 +137,7 @@ class _Product:
                 target = code.past(c, code.add(code.mul(self.result_step, row), part * code.lanes))
                 old = code.masked_load(target, masks[part])
                 total = code.plus(old, sums[2 * row + part])
-                value = code.out.put(
+                value = code.out.let(
                     f"select i1 {self.onto}, {code.vector} {total}, {code.vector} {sums[2 * row + part]}"
                 )
                 code.masked_store(value, target, masks[part])

@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from weft.native.cpu.body_text import HANDLERS, BodyText, Writer, element_type, literal, memory_type
+from weft.native.cpu.body_text import HANDLERS, BodyText
+from weft.native.cpu.writer import Writer, element_type, literal, memory_type
 from weft.native.ir.kernels import LANES, Fold, Kernel, Phase, Scope, Step
 from weft.native.ir.scalar import FLOATS, TYPES, Instruction, bits_of
 
@@ -98,7 +99,7 @@ class KernelText:
         parameters = "ptr %record, ptr %buffers, ptr %outside, i64 %lo, i64 %hi, i64 %chunk"
         attributes = "optnone noinline " if kernel.quick else ""
         out.lines.append(f"define void @{name}({parameters}) {attributes}{{")
-        out.open("entry")
+        out.begin("entry")
         place = 0
         self.sizes = [self.number(place + axis) for axis in range(kernel.outer + 1)]
         place += kernel.outer + 1
@@ -119,40 +120,37 @@ class KernelText:
         out.lines.append("}")
 
     def number(self, place: int) -> str:
-        slot = self.out.put(f"getelementptr i64, ptr %record, i64 {place}")
-        return self.out.put(f"load i64, ptr {slot}", "n")
+        slot = self.out.let(f"getelementptr i64, ptr %record, i64 {place}")
+        return self.out.let(f"load i64, ptr {slot}", "n")
 
     def scalar(self, place: int, type_: str) -> str:
         raw = self.number(place)
         if type_ in FLOATS:
-            double = self.out.put(f"bitcast i64 {raw} to double")
-            return double if type_ == "f64" else self.out.put(f"fptrunc double {double} to float")
+            double = self.out.let(f"bitcast i64 {raw} to double")
+            return double if type_ == "f64" else self.out.let(f"fptrunc double {double} to float")
         if bits_of(type_) == 64:
             return raw
-        return self.out.put(f"trunc i64 {raw} to {element_type(type_)}")
+        return self.out.let(f"trunc i64 {raw} to {element_type(type_)}")
 
     def base(self, place: int, access: Any) -> str:
         buffer = self.number(place)
-        slot = self.out.put(f"getelementptr ptr, ptr %buffers, i64 {buffer}")
-        start = self.out.put(f"load ptr, ptr {slot}", "p")
+        slot = self.out.let(f"getelementptr ptr, ptr %buffers, i64 {buffer}")
+        start = self.out.let(f"load ptr, ptr {slot}", "p")
         offset = self.number(place + 1)
-        return self.out.put(f"getelementptr {memory_type(access.type)}, ptr {start}, i64 {offset}", "p")
+        return self.out.let(f"getelementptr {memory_type(access.type)}, ptr {start}, i64 {offset}", "p")
 
     def go(self, label: str) -> None:
         """Ends the present block by going to another, which opens."""
-        self.out.line(f"br label %{label}")
-        self.enter(label)
-
-    def enter(self, label: str) -> None:
-        self.out.open(label)
+        self.out.go(label)
+        self.out.begin(label)
 
     # -- rows ------------------------------------------------------------------------------------------------
     def rows(self) -> None:
         out = self.out
         head, body, done = out.label("rows"), out.label("row"), out.label("rows_done")
         before = self.out.block
-        out.line(f"br label %{head}")
-        self.enter(head)
+        out.go(head)
+        self.out.begin(head)
         row, following = out.name("row"), out.name("row")
         slot = len(out.lines)
         total_names = {
@@ -160,13 +158,13 @@ class KernelText:
             for number, fold in enumerate(self.all_folds())
             if fold.scope is Scope.ALL
         }
-        more = out.put(f"icmp slt i64 {row}, %hi")
-        out.line(f"br i1 {more}, label %{body}, label %{done}")
-        self.enter(body)
+        more = out.let(f"icmp slt i64 {row}, %hi")
+        out.choose(more, body, done)
+        self.out.begin(body)
         self.totals = dict(total_names)
         self.row(self.axes(row))
         out.line(f"{following} = add i64 {row}, 1")
-        out.line(f"br label %{head}")
+        out.go(head)
         last = self.out.block
         phis = [f"  {row} = phi i64 [ %lo, %{before} ], [ {following}, %{last} ]"]
         for number, fold in enumerate(self.all_folds()):
@@ -176,7 +174,7 @@ class KernelText:
                 phi = f"phi {type_} [ {start}, %{before} ], [ {self.totals[number]}, %{last} ]"
                 phis.append(f"  {total_names[number]} = {phi}")
         out.lines[slot:slot] = phis
-        self.enter(done)
+        self.out.begin(done)
         self.keep_totals(total_names)
 
     def all_folds(self) -> list[Fold]:
@@ -187,8 +185,8 @@ class KernelText:
         found: list[str] = []
         rest = row
         for axis in range(self.kernel.outer - 1, 0, -1):
-            found.append(self.out.put(f"urem i64 {rest}, {self.sizes[axis]}"))
-            rest = self.out.put(f"udiv i64 {rest}, {self.sizes[axis]}")
+            found.append(self.out.let(f"urem i64 {rest}, {self.sizes[axis]}"))
+            rest = self.out.let(f"udiv i64 {rest}, {self.sizes[axis]}")
         return [rest, *reversed(found)]
 
     def row(self, places: list[str]) -> None:
@@ -199,8 +197,8 @@ class KernelText:
         for number, access in enumerate(self.kernel.accesses):
             pointer = self.bases[number]
             for axis, place in enumerate(places):
-                distance = out.put(f"mul i64 {place}, {self.strides[number][axis]}")
-                pointer = out.put(
+                distance = out.let(f"mul i64 {place}, {self.strides[number][axis]}")
+                pointer = out.let(
                     f"getelementptr {memory_type(access.type)}, ptr {pointer}, i64 {distance}", "p"
                 )
             self.pointers.append(pointer)
@@ -307,12 +305,12 @@ class KernelText:
         names = [[out.name("a") for _ in each] for each in carried]
         slot = len(out.lines)
         out.line(f"{following} = add i64 {place}, {lanes * unroll}")
-        more = out.put(f"icmp sle i64 {following}, {self.end}")
-        out.line(f"br i1 {more}, label %{body}, label %{done}")
-        self.enter(body)
+        more = out.let(f"icmp sle i64 {following}, {self.end}")
+        out.choose(more, body, done)
+        self.out.begin(body)
         results = [list(each) for each in names]
         for turn in range(unroll):
-            at = place if not turn else out.put(f"add i64 {place}, {turn * lanes}")
+            at = place if not turn else out.let(f"add i64 {place}, {turn * lanes}")
             known = self.known_one if lanes == 1 else self.known_many
             values = text.write(phase.body, self.leaves(at, lanes), known)
             for store in phase.stores:
@@ -321,7 +319,7 @@ class KernelText:
                 args = [results[number][turn], values[fold.value]]
                 results[number][turn] = HANDLERS[COMBINED[fold.kind]](text, fold.type, args, [fold.type] * 2)
             self.fold_columns(phase, values, at, lanes)
-        out.line(f"br label %{head}")
+        out.go(head)
         last = self.out.block
         phis = [f"  {place} = phi i64 [ {start}, %{before} ], [ {following}, %{last} ]"]
         for fold, inner, first, made in zip(folds, names, carried, results):
@@ -329,7 +327,7 @@ class KernelText:
                 phi = f"phi {text.type(fold.type)} [ {old}, %{before} ], [ {new}, %{last} ]"
                 phis.append(f"  {name} = {phi}")
         out.lines[slot:slot] = phis
-        self.enter(done)
+        self.out.begin(done)
         return place, names
 
     def gather_lanes(self, fold: Fold, vectors: list[str]) -> str:
@@ -346,11 +344,11 @@ class KernelText:
             for start in (0, half):
                 mask = ", ".join(f"i32 {start + i}" for i in range(half))
                 parts.append(
-                    out.put(f"shufflevector {whole} {value}, {whole} poison, <{half} x i32> <{mask}>")
+                    out.let(f"shufflevector {whole} {value}, {whole} poison, <{half} x i32> <{mask}>")
                 )
             if half == 1:
                 narrow = f"<1 x {element_type(fold.type)}>"
-                parts = [out.put(f"extractelement {narrow} {part}, i64 0") for part in parts]
+                parts = [out.let(f"extractelement {narrow} {part}, i64 0") for part in parts]
             value = handler(BodyText(out, half), fold.type, parts, [fold.type] * 2)
             lanes = half
         return value
@@ -377,25 +375,25 @@ class KernelText:
         alike = access.step is Step.ONE and each in self.alike
         found = "poison"
         for lane in range(1 if alike else lanes):
-            far = index if lanes == 1 else out.put(f"extractelement <{lanes} x i64> {index}, i64 {lane}")
-            place = at if not lane else out.put(f"add i64 {at}, {lane}")
-            pointer = out.put(f"getelementptr {memory}, ptr {self.address(each.value, place)}, i64 {far}")
+            far = index if lanes == 1 else out.let(f"extractelement <{lanes} x i64> {index}, i64 {lane}")
+            place = at if not lane else out.let(f"add i64 {at}, {lane}")
+            pointer = out.let(f"getelementptr {memory}, ptr {self.address(each.value, place)}, i64 {far}")
             width = lanes if alike else 1
             whole = memory if width == 1 else f"<{lanes} x {memory}>"
-            value = out.put(f"load {whole}, ptr {pointer}, {align}")
+            value = out.let(f"load {whole}, ptr {pointer}, {align}")
             if access.type == "b1":
-                value = out.put(f"icmp ne {whole} {value}, {'0' if width == 1 else 'zeroinitializer'}")
+                value = out.let(f"icmp ne {whole} {value}, {'0' if width == 1 else 'zeroinitializer'}")
             if width == lanes:
                 return value
-            found = out.put(f"insertelement <{lanes} x {element}> {found}, {element} {value}, i64 {lane}")
+            found = out.let(f"insertelement <{lanes} x {element}> {found}, {element} {value}, i64 {lane}")
         return found
 
     def splat(self, name: str, type_: str, lanes: int | None = None) -> str:
         """A number in all lanes."""
         lanes = lanes or self.lanes
         whole = f"<{lanes} x {element_type(type_)}>"
-        first = self.out.put(f"insertelement {whole} poison, {element_type(type_)} {name}, i64 0")
-        return self.out.put(f"shufflevector {whole} {first}, {whole} poison, <{lanes} x i32> zeroinitializer")
+        first = self.out.let(f"insertelement {whole} poison, {element_type(type_)} {name}, i64 0")
+        return self.out.let(f"shufflevector {whole} {first}, {whole} poison, <{lanes} x i32> zeroinitializer")
 
     def index(self, axis: int, at: str, lanes: int) -> str:
         if axis:
@@ -404,24 +402,24 @@ class KernelText:
         if lanes == 1:
             return at
         steps = ", ".join(f"i64 {i}" for i in range(lanes))
-        return self.out.put(f"add <{lanes} x i64> {self.splat(at, 'i64')}, <{steps}>")
+        return self.out.let(f"add <{lanes} x i64> {self.splat(at, 'i64')}, <{steps}>")
 
     def address(self, number: int, at: str) -> str:
         access = self.kernel.accesses[number]
         if access.step is Step.NONE:
             return self.pointers[number]
         if access.step is Step.OTHER:
-            at = self.out.put(f"mul i64 {at}, {self.strides[number][-1]}")
-        return self.out.put(
+            at = self.out.let(f"mul i64 {at}, {self.strides[number][-1]}")
+        return self.out.let(
             f"getelementptr {memory_type(access.type)}, ptr {self.pointers[number]}, i64 {at}"
         )
 
     def load_one(self, number: int, at: str) -> str:
         type_ = self.kernel.accesses[number].type
-        value = self.out.put(
+        value = self.out.let(
             f"load {memory_type(type_)}, ptr {self.address(number, at)}, align {size_of(type_)}"
         )
-        return self.out.put(f"icmp ne i8 {value}, 0") if type_ == "b1" else value
+        return self.out.let(f"icmp ne i8 {value}, 0") if type_ == "b1" else value
 
     def load(self, number: int, at: str, lanes: int) -> str:
         access, out = self.kernel.accesses[number], self.out
@@ -432,16 +430,16 @@ class KernelText:
         whole = f"<{lanes} x {memory_type(access.type)}>"
         if access.step is Step.ONE:
             pointer = self.address(number, at)
-            value = out.put(f"load {whole}, ptr {pointer}, align {size_of(access.type)}")
+            value = out.let(f"load {whole}, ptr {pointer}, align {size_of(access.type)}")
             if access.type == "b1":
-                value = out.put(f"icmp ne {whole} {value}, zeroinitializer")
+                value = out.let(f"icmp ne {whole} {value}, zeroinitializer")
             return value
         value = "poison"
         whole = f"<{lanes} x {element_type(access.type)}>"
         for lane in range(lanes):
-            place = at if not lane else out.put(f"add i64 {at}, {lane}")
+            place = at if not lane else out.let(f"add i64 {at}, {lane}")
             one = self.load_one(number, place)
-            value = out.put(f"insertelement {whole} {value}, {element_type(access.type)} {one}, i64 {lane}")
+            value = out.let(f"insertelement {whole} {value}, {element_type(access.type)} {one}, i64 {lane}")
         return value
 
     def store(self, number: int, value: str, at: str, lanes: int) -> None:
@@ -450,15 +448,15 @@ class KernelText:
         align = size_of(access.type)
         if lanes > 1 and access.step is not Step.ONE:
             for lane in range(lanes):
-                place = at if not lane else out.put(f"add i64 {at}, {lane}")
-                one = out.put(f"extractelement <{lanes} x {element}> {value}, i64 {lane}")
+                place = at if not lane else out.let(f"add i64 {at}, {lane}")
+                one = out.let(f"extractelement <{lanes} x {element}> {value}, i64 {lane}")
                 self.store(number, one, place, 1)
             return
         whole, narrow = (
             (memory, element) if lanes == 1 else (f"<{lanes} x {memory}>", f"<{lanes} x {element}>")
         )
         if access.type == "b1":
-            value = out.put(f"zext {narrow} {value} to {whole}")
+            value = out.let(f"zext {narrow} {value} to {whole}")
         out.line(f"store {whole} {value}, ptr {self.address(number, at)}, align {align}")
 
     # -- partial results -------------------------------------------------------------------------------------
@@ -472,9 +470,9 @@ class KernelText:
                 continue
             assert fold.access is not None
             step = self.sizes[-1] if fold.scope is Scope.COLUMN else "1"
-            distance = self.out.put(f"mul i64 %chunk, {step}")
+            distance = self.out.let(f"mul i64 %chunk, {step}")
             memory = memory_type(fold.type)
-            self.bases[fold.access] = self.out.put(
+            self.bases[fold.access] = self.out.let(
                 f"getelementptr {memory}, ptr {self.bases[fold.access]}, i64 {distance}", "p"
             )
         columns = self.column_folds()
@@ -489,16 +487,16 @@ class KernelText:
         self.go(head)
         place, following = out.name("i"), out.name("i")
         slot = len(out.lines)
-        more = out.put(f"icmp slt i64 {place}, {self.sizes[-1]}")
-        out.line(f"br i1 {more}, label %{body}, label %{done}")
-        self.enter(body)
+        more = out.let(f"icmp slt i64 {place}, {self.sizes[-1]}")
+        out.choose(more, body, done)
+        self.out.begin(body)
         for fold in columns:
             assert fold.access is not None
             self.store(fold.access, literal(identity(fold), fold.type), place, 1)
         out.line(f"{following} = add i64 {place}, 1")
-        out.line(f"br label %{head}")
+        out.go(head)
         out.lines[slot:slot] = [f"  {place} = phi i64 [ 0, %{before} ], [ {following}, %{self.out.block} ]"]
-        self.enter(done)
+        self.out.begin(done)
 
     def fold_columns(self, phase: Phase, values: list[str], at: str, lanes: int) -> None:
         text = self.one if lanes == 1 else self.many

@@ -21,14 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from weft.native.cpu import gemm
 from weft.native.cpu.conv_code import Code
 from weft.native.cpu.conv_text import transposed
+from weft.native.cpu.engine import host
 from weft.native.ir.definitions import Definition, Direct, Matrix, Product
-from weft.native.ir.sizes import greatest, least, whole_number
-from weft.native.plan.fuse import ordered
+from weft.native.ir.sizes import at_least, greatest, least, negated, settled, where, whole_number
+from weft.native.plan.rewrite import Definitions, Rule
 from weft.native.plan.work import product_work
 
 VECTOR_BYTES: Final = 64
@@ -60,14 +61,15 @@ LEAST: Final = 1 << 22
 """Multiplications from which on packing is worth while."""
 
 
-def is_better(each: Product) -> bool:
-    """Whether a product is computed here; measured."""
-    if each.type != "f32" or each.count > 1 or not each.columns >= LEAST_COLUMNS:
+def is_better(each: Product) -> Any:
+    """Whether a product is computed here; measured. Where sizes are open, each call decides."""
+    if each.type != "f32" or each.count > 1:
         return False
-    if not each.rows * each.columns * each.depth >= LEAST or not each.rows >= LEAST_ROWS:
-        return False
-    fits = each.columns * 10 >= -(-each.columns // STRIP) * STRIP * 9  # few lanes without work
-    return fits and not gemm.is_better(each)
+    work = each.rows * each.columns * each.depth
+    large = at_least(work, LEAST) & at_least(each.columns, LEAST_COLUMNS) & at_least(each.rows, LEAST_ROWS)
+    strips = -(-each.columns // STRIP) * STRIP
+    fits = at_least(each.columns * 10, strips * 9)  # few lanes without work
+    return settled(large & fits & negated(gemm.is_better(each)), work, LEAST)
 
 
 # -- the first matrix ----------------------------------------------------------------------------------------
@@ -81,7 +83,7 @@ def packing_text(turned: bool) -> str:
     offset, leading, rows, depth = code.numbers(2, 4)
     start = code.past(source, offset)
     down, across = ("1", leading) if turned else (leading, "1")
-    whole = code.least("%hi", code.out.put(f"udiv i64 {rows}, {HEIGHT}"))
+    whole = code.least("%hi", code.out.let(f"udiv i64 {rows}, {HEIGHT}"))
     panel = "%lo"
     for beside in (TOGETHER, 1) if turned else (1,):
         with code.loop(panel, code.sub(whole, beside - 1), beside) as high:
@@ -104,12 +106,12 @@ def packing_text(turned: bool) -> str:
             code.loop("0", str(LOW)) as one,
         ):
             number = code.add(some.at, one.at)
-            known = code.out.put(f"icmp slt i64 {number}, {left}")
-            number = code.out.put(f"select i1 {known}, i64 {number}, i64 0")
+            known = code.out.let(f"icmp slt i64 {number}, {left}")
+            number = code.out.let(f"select i1 {known}, i64 {number}, i64 0")
             value = code.load_one(
                 code.past(here, code.add(code.mul(number, down), code.mul(place.at, across)))
             )
-            value = code.out.put(f"select i1 {known}, float {value}, float 0.0")
+            value = code.out.let(f"select i1 {known}, float {value}, float 0.0")
             target = code.add(code.mul(some.at, depth), code.add(code.mul(place.at, LOW), one.at))
             code.store_one(value, code.past(goal, target))
     return code.text()
@@ -137,7 +139,7 @@ def _rows_packed(code: Code, here: str, leading: str, goal: str, depth: str) -> 
     """
     few = Code("f32", LOW * code.size)
     few.out = code.out
-    whole = code.out.put(f"and i64 {depth}, {-LOW}")
+    whole = code.out.let(f"and i64 {depth}, {-LOW}")
     with code.loop("0", whole, LOW) as place, code.loop("0", str(HEIGHT), LOW) as some:
         first = code.past(here, code.add(code.mul(leading, some.at), place.at))
         target = code.past(goal, code.add(code.mul(place.at, HEIGHT), some.at))
@@ -159,9 +161,9 @@ def lines(turned: bool) -> list[str]:
     numbers = code.numbers(0, 18)
     rows, columns, depth, leading, beside = (numbers[place] for place in (0, 1, 2, 10, 13))
     left, right, result = (code.past(code.buffer(place), numbers[place + 1]) for place in (5, 8, 11))
-    onto = code.out.put(f"icmp ne i64 {numbers[17]}, 0")
+    onto = code.out.let(f"icmp ne i64 {numbers[17]}, 0")
     strip = code.room(2 * (DEEPEST + LANES))
-    strips = code.out.put(f"udiv i64 {code.add(columns, STRIP - 1)}, {STRIP}")
+    strips = code.out.let(f"udiv i64 {code.add(columns, STRIP - 1)}, {STRIP}")
     with code.loop("%lo", "%hi") as item:
         part, number = code.apart(item.at, strips)
         column = code.mul(number, STRIP)
@@ -177,8 +179,8 @@ def lines(turned: bool) -> list[str]:
             else:
                 start = code.past(right, code.add(code.mul(block.at, leading), column))
                 _strip_copied(code, start, leading, strip, deep, masks)
-            later = code.out.put(f"icmp sgt i64 {block.at}, 0")
-            adds = code.out.put(f"or i1 {later}, {onto}")
+            later = code.out.let(f"icmp sgt i64 {block.at}, 0")
+            adds = code.out.let(f"or i1 {later}, {onto}")
             row = first
             for height in (HEIGHT, LOW):
                 stop = code.sub(last, height - 1) if height == HEIGHT else last
@@ -208,9 +210,9 @@ def _strip_copied(code: Code, start: str, leading: str, strip: str, deep: str, m
 
 def _strip_turned(code: Code, start: str, leading: str, strip: str, deep: str, wide: str) -> None:
     """Columns of the second matrix that lie as rows: turned round by registers, what is left one by one."""
-    whole = code.out.put(f"icmp sge i64 {wide}, {STRIP}")
-    some = code.out.put(f"and i64 {deep}, {-LANES}")
-    some = code.out.put(f"select i1 {whole}, i64 {some}, i64 0")
+    whole = code.out.let(f"icmp sge i64 {wide}, {STRIP}")
+    some = code.out.let(f"and i64 {deep}, {-LANES}")
+    some = code.out.let(f"select i1 {whole}, i64 {some}, i64 0")
     with code.loop("0", some, LANES) as place, code.loop("0", str(STRIP), LANES) as half:
         here = code.past(start, code.add(code.mul(half.at, leading), place.at))
         goal = code.past(strip, code.add(code.mul(place.at, STRIP), half.at))
@@ -244,64 +246,79 @@ def _stored(
         for half in range(2):
             mask = masks[half]
             if below is not None:
-                known = code.out.put(f"icmp sgt i64 {below}, {row}")
-                mask = code.out.put(f"select i1 {known}, {code.mask} {mask}, {code.mask} zeroinitializer")
+                known = code.out.let(f"icmp sgt i64 {below}, {row}")
+                mask = code.out.let(f"select i1 {known}, {code.mask} {mask}, {code.mask} zeroinitializer")
             target = code.past(goal, code.add(code.mul(beside, row), half * LANES))
             value = sums[2 * row + half]
             total = code.plus(code.masked_load(target, mask), value)
-            value = code.out.put(f"select i1 {adds}, {code.vector} {total}, {code.vector} {value}")
+            value = code.out.let(f"select i1 {adds}, {code.vector} {total}, {code.vector} {value}")
             code.masked_store(value, target, mask)
 
 
 # -- programs ------------------------------------------------------------------------------------------------
-def rows_of_part(each: Product) -> int:
+def rows_of_part(each: Product) -> Any:
     """How many rows all strips are multiplied with before the next ones."""
     parts = -(-each.rows * each.depth // PART)
-    return max(-(-each.rows // parts // HEIGHT), LEAST_PANELS) * HEIGHT
+    return greatest(-(-each.rows // parts // HEIGHT), LEAST_PANELS) * HEIGHT
 
 
-def strips_of(each: Product) -> int:
+def strips_of(each: Product) -> Any:
     return -(-each.columns // STRIP) * -(-each.rows // rows_of_part(each))
 
 
-def chunks_of(each: Product) -> int:
+def chunks_of(each: Product) -> Any:
     """Into how many chunks the strips are cut: nothing is done for each of them that is not their own."""
-    return max(1, min(strips_of(each), product_work(each) // CHUNK, MOST_CHUNKS))
+    return greatest(1, least(strips_of(each), product_work(each) // CHUNK, MOST_CHUNKS))
 
 
-def numbers_of(each: Product) -> list[int]:
+def numbers_of(each: Product) -> list[Any]:
     """What stands in the record for batches: see Note [Record of a packed product]."""
     blocks = -(-each.depth // DEEPEST)
     block = -(-each.depth // blocks // LANES) * LANES
-    return [rows_of_part(each), 0, min(block, DEEPEST)]
+    return [rows_of_part(each), 0, least(block, DEEPEST)]
 
 
-def packed(base: Definition, product: Product) -> Direct:
-    """The packed copy of a product's first matrix."""
+def packed(base: Definition, product: Product, wanted: Any = True) -> Direct:
+    """The packed copy of a product's first matrix, which is empty where it is not wanted."""
     rows, depth = product.rows, product.depth
-    panels = -(-rows // HEIGHT)
+    panels = where(wanted, -(-rows // HEIGHT), 0)
     work = whole_number(20 + ELEMENT * rows * depth)
     turned = product.left.transposed
     return Direct(
-        shape=(-(-rows // LOW) * LOW * depth,), type=product.type, name="pack", call=None, operands=[base],
-        function=f"pack_{'columns' if turned else 'rows'}", text=packing_text(turned),
+        shape=(where(wanted, -(-rows // LOW) * LOW * depth, 0),), type=product.type, name="pack", call=None,
+        operands=[base], function=f"pack_{'columns' if turned else 'rows'}", text=packing_text(turned),
         numbers=(product.left.offset, product.left.leading, rows, depth), rows=panels,
         chunks=greatest(1, least(panels, work // CHUNK, MOST_CHUNKS)), work=work,
     )  # fmt: skip
 
 
-def pack(outputs: Sequence[Definition]) -> None:
-    """Gives the products behind these definitions packed copies of their first matrices."""
-    known: dict[tuple[int, int, int, bool, int, int], Direct] = {}
-    for each in ordered(outputs):
-        if not isinstance(each, Product) or not is_better(each):
-            continue
-        base, left, right = each.operands[each.left.operand], each.left, each.right
-        key = id(base), left.offset, left.leading, left.transposed, each.rows, each.depth
-        if key not in known:
-            known[key] = packed(base, each)
-        second = each.operands[right.operand]
-        each.operands = [known[key], second, *([] if each.onto is None else [each.onto])]
-        each.left = Matrix(0, 0, False, each.depth, 0)
-        each.right = Matrix(1, right.offset, right.transposed, right.leading, 0)
-        each.packed = True
+class PackOperands(Rule):
+    """Gives products packed copies of their first matrices."""
+
+    kinds = (Product,)
+
+    def __init__(self, definitions: Definitions) -> None:
+        super().__init__(definitions)
+        self.known: dict[tuple[Any, ...], Direct] = {}
+
+    def applies(self) -> bool:
+        return host()[2] == VECTOR_BYTES
+
+    def visit(self, value: Definition) -> None:
+        assert isinstance(value, Product)
+        wanted = is_better(value)
+        if wanted is False:
+            return
+        base, left, right = value.operands[value.left.operand], value.left, value.right
+        number = None if wanted is True else wanted.expression
+        key = id(base), left.offset, left.leading, left.transposed, value.rows, value.depth, number
+        if key not in self.known:
+            self.known[key] = packed(base, value, wanted)
+        value.packed = wanted
+        if wanted is not True:
+            value.operands, value.panels = [*value.operands, self.known[key]], len(value.operands)
+            return
+        second = value.operands[right.operand]
+        value.operands = [self.known[key], second, *([] if value.onto is None else [value.onto])]
+        value.left = Matrix(0, 0, False, value.depth, 0)
+        value.right = Matrix(1, right.offset, right.transposed, right.leading, 0)

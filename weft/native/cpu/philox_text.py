@@ -34,16 +34,16 @@ def signed(word: int) -> int:
 
 def _product(code: Code, x: str, factor: int) -> tuple[str, str]:
     """The upper and the lower half of a product."""
-    wide = code.out.put(f"zext i64 {x} to i128")
-    product = code.out.put(f"mul i128 {wide}, {factor}")
-    upper = code.out.put(f"lshr i128 {product}, 64")
-    return code.out.put(f"trunc i128 {upper} to i64"), code.out.put(f"trunc i128 {product} to i64")
+    wide = code.out.let(f"zext i64 {x} to i128")
+    product = code.out.let(f"mul i128 {wide}, {factor}")
+    upper = code.out.let(f"lshr i128 {product}, 64")
+    return code.out.let(f"trunc i128 {upper} to i64"), code.out.let(f"trunc i128 {product} to i64")
 
 
 def _xor(code: Code, *words: str) -> str:
     found = words[0]
     for word in words[1:]:
-        found = code.out.put(f"xor i64 {found}, {word}")
+        found = code.out.let(f"xor i64 {found}, {word}")
     return found
 
 
@@ -58,7 +58,7 @@ def _block(code: Code, counter: str, keys: list[str]) -> str:
         second, fourth = low_third, low_first
     found = "poison"
     for place, word in enumerate((first, second, third, fourth)):
-        found = code.out.put(f"insertelement <4 x i64> {found}, i64 {word}, i64 {place}")
+        found = code.out.let(f"insertelement <4 x i64> {found}, i64 {word}, i64 {place}")
     return found
 
 
@@ -66,13 +66,13 @@ def _elements(code: Code, block: str, type_: str, threshold: str) -> tuple[str, 
     """The type of a block's elements, and these."""
     if type_ == "u64":
         return "<4 x i64>", block
-    halves = code.out.put(f"bitcast <4 x i64> {block} to <8 x i32>")
+    halves = code.out.let(f"bitcast <4 x i64> {block} to <8 x i32>")
     if type_ == "u32":
         return "<8 x i32>", halves
-    first = code.out.put(f"insertelement <8 x i32> poison, i32 {threshold}, i64 0")
-    limit = code.out.put(f"shufflevector <8 x i32> {first}, <8 x i32> poison, <8 x i32> zeroinitializer")
-    below = code.out.put(f"icmp ult <8 x i32> {halves}, {limit}")
-    return "<8 x i8>", code.out.put(f"zext <8 x i1> {below} to <8 x i8>")
+    first = code.out.let(f"insertelement <8 x i32> poison, i32 {threshold}, i64 0")
+    limit = code.out.let(f"shufflevector <8 x i32> {first}, <8 x i32> poison, <8 x i32> zeroinitializer")
+    below = code.out.let(f"icmp ult <8 x i32> {halves}, {limit}")
+    return "<8 x i8>", code.out.let(f"zext <8 x i1> {below} to <8 x i8>")
 
 
 @cache
@@ -83,22 +83,22 @@ def draw(type_: str) -> str:
     room = code.room(1)
     target, seeds = code.buffer(0), code.buffer(1)
     number, count = code.numbers(2, 2)
-    threshold = out.put(f"trunc i64 {code.number(4)} to i32") if type_ == "b1" else "0"
+    threshold = out.let(f"trunc i64 {code.number(4)} to i32") if type_ == "b1" else "0"
     place = code.mul(number, 2)
     key, offset = code.number(place, seeds), code.number(code.add(place, 1), seeds)
     keys = [code.add(key, signed(turn * WEYL[0])) for turn in range(ROUNDS)]
-    whole = out.put(f"udiv i64 {count}, {lanes}")
+    whole = out.let(f"udiv i64 {count}, {lanes}")
     stop = code.least("%hi", whole)
     with code.loop("%lo", stop) as block:
         kind, made = _elements(code, _block(code, code.add(offset, block.at), keys), type_, threshold)
         to = code.past(target, code.mul(block.at, lanes), element)
         out.line(f"store {kind} {made}, ptr {to}, align {aligned}")
-    with code.when(out.put(f"icmp sgt i64 %hi, {whole}")):
+    with code.when(out.let(f"icmp sgt i64 %hi, {whole}")):
         kind, made = _elements(code, _block(code, code.add(offset, whole), keys), type_, threshold)
         out.line(f"store {kind} {made}, ptr {room}, align 8")
         start = code.mul(whole, lanes)
         with code.loop("0", code.sub(count, start)) as lane:
-            word = out.put(f"load {element}, ptr {code.past(room, lane.at, element)}, align {aligned}")
+            word = out.let(f"load {element}, ptr {code.past(room, lane.at, element)}, align {aligned}")
             to = code.past(target, code.add(start, lane.at), element)
             out.line(f"store {element} {word}, ptr {to}, align {aligned}")
     return code.text()

@@ -14,9 +14,9 @@ from weft.native.cpu.conv_code import Code
 def _weight(code: Code, place: str, table: str) -> str:
     """A number of a table as a float64's bits, in all lanes."""
     slot = code.past(table, place, "i64")
-    value = code.out.put(f"load double, ptr {slot}, align 8")
+    value = code.out.let(f"load double, ptr {slot}, align 8")
     if code.type == "f32":
-        value = code.out.put(f"fptrunc double {value} to float")
+        value = code.out.let(f"fptrunc double {value} to float")
     return code.splat(value)
 
 
@@ -46,7 +46,7 @@ def across(type_: str, width: int, weighted: bool) -> str:
                 moved = code.mul(code.number(0, line), inner)
                 value = code.masked_load(code.past(here, moved), mask)
                 if weighted:
-                    value = out.put(f"fmul {code.vector} {value}, {_weight(code, '1', line)}")
+                    value = out.let(f"fmul {code.vector} {value}, {_weight(code, '1', line)}")
                 entry.following = [code.plus(entry.values[0], value)]
             code.masked_store(entry.values[0], code.past(into, at.at), mask)
     return code.text()
@@ -81,15 +81,15 @@ def along(type_: str, width: int, weighted: bool) -> str:
             with code.loop(first, last, 1, [(code.vector, "splat " + _minus_zero(code))]) as tap:
                 line = code.past(taps, code.mul(tap.at, 1 + 2 * lanes), "i64")
                 mask = code.lanes_of(code.number(0, line))
-                places = out.put(f"load {whole}, ptr {code.past(line, 1, 'i64')}, align 8")
-                pointers = out.put(f"getelementptr {code.element}, ptr {taken}, {whole} {places}")
+                places = out.let(f"load {whole}, ptr {code.past(line, 1, 'i64')}, align 8")
+                pointers = out.let(f"getelementptr {code.element}, ptr {taken}, {whole} {places}")
                 value = code.gather(pointers, mask, f"splat {_minus_zero(code)}")
                 if weighted:
                     wide = f"<{lanes} x double>"
-                    weights = out.put(f"load {wide}, ptr {code.past(line, 1 + lanes, 'i64')}, align 8")
+                    weights = out.let(f"load {wide}, ptr {code.past(line, 1 + lanes, 'i64')}, align 8")
                     if type_ == "f32":
-                        weights = out.put(f"fptrunc {wide} {weights} to {code.vector}")
-                    value = out.put(f"fmul {code.vector} {value}, {weights}")
+                        weights = out.let(f"fptrunc {wide} {weights} to {code.vector}")
+                    value = out.let(f"fmul {code.vector} {value}, {weights}")
                 tap.following = [code.plus(tap.values[0], value)]
             mask = code.lanes_of(bits)
             code.masked_store(tap.values[0], code.past(into, code.mul(vector.at, lanes)), mask)

@@ -218,8 +218,8 @@ def calling_llvm(work: Callable[[*Arguments], Result]) -> Callable[[*Arguments],
 
 
 # -- forks ---------------------------------------------------------------------------------------------------
-_held: Final[dict[int, Any]] = {}
-"""By thread: the lock of LLVM, while it forks."""
+_held: Final[dict[int, list[Any]]] = {}
+"""By thread: the lock of LLVM, while it forks; more than once where a finalizer forks in a hook."""
 
 
 def _before_fork() -> None:
@@ -227,13 +227,15 @@ def _before_fork() -> None:
     _stop()
     lock = _lock_of_llvm()
     if lock is not None and lock.acquire(timeout=PATIENCE):
-        _held[threading.get_ident()] = lock
+        _held.setdefault(threading.get_ident(), []).append(lock)
 
 
 def _let_in() -> None:
-    lock = _held.pop(threading.get_ident(), None)
-    if lock is not None:
-        lock.release()
+    held = _held.get(threading.get_ident())
+    if held:
+        held.pop().release()
+    if not held:
+        _held.pop(threading.get_ident(), None)
 
 
 def _in_parent() -> None:
@@ -247,7 +249,8 @@ def _in_child() -> None:
     """
     global _sleep, _thread, _stopped
     _sleep, _thread, _stopped = allocate_lock(), None, False
-    _let_in()
+    _held.clear()
+    let_go()
     lock = _lock_of_llvm()
     if lock is not None and not lock._is_owned():
         lock._at_fork_reinit()

@@ -81,10 +81,10 @@ def maxima(type_: str, width: int, column: int, places: bool) -> str:
 def _greater(code: Code, best: str, value: str) -> str:
     """The greater of two; what is no number, if either is not."""
     out, kind = code.out, code.vector
-    more = out.put(f"fcmp ogt {kind} {best}, {value}")
-    found = out.put(f"select {code.mask} {more}, {kind} {best}, {kind} {value}")
-    odd = out.put(f"fcmp uno {kind} {best}, {best}")
-    return out.put(f"select {code.mask} {odd}, {kind} {best}, {kind} {found}")
+    more = out.let(f"fcmp ogt {kind} {best}, {value}")
+    found = out.let(f"select {code.mask} {more}, {kind} {best}, {kind} {value}")
+    odd = out.let(f"fcmp uno {kind} {best}, {best}")
+    return out.let(f"select {code.mask} {odd}, {kind} {best}, {kind} {found}")
 
 
 def _first_places(code: Code, begins: str, to: str, bits: str, move: str) -> str:
@@ -95,43 +95,43 @@ def _first_places(code: Code, begins: str, to: str, bits: str, move: str) -> str
     out.declared[name] = f"declare {whole} {name}(ptr, i32, {code.mask}, {whole})"
     pointer = code.past(begins, to, "i64")
     mask = code.lanes_of(bits)
-    found = out.put(f"call {whole} {name}(ptr {pointer}, i32 8, {code.mask} {mask}, {whole} zeroinitializer)")
-    made = out.put(f"sub {whole} {found}, {_steps(code, move)}")
-    return out.put(f"trunc {whole} {made} to {_integers(code)}")
+    found = out.let(f"call {whole} {name}(ptr {pointer}, i32 8, {code.mask} {mask}, {whole} zeroinitializer)")
+    made = out.let(f"sub {whole} {found}, {_steps(code, move)}")
+    return out.let(f"trunc {whole} {made} to {_integers(code)}")
 
 
 def _steps(code: Code, move: str) -> str:
     """How far the place of each lane is from that of lane 0."""
     lanes, out = code.lanes, code.out
     whole = f"<{lanes} x i64>"
-    first = out.put(f"insertelement {whole} poison, i64 {move}, i64 0")
-    spread = out.put(f"shufflevector {whole} {first}, {whole} poison, <{lanes} x i32> zeroinitializer")
+    first = out.let(f"insertelement {whole} poison, i64 {move}, i64 0")
+    spread = out.let(f"shufflevector {whole} {first}, {whole} poison, <{lanes} x i32> zeroinitializer")
     steps = ", ".join(f"i64 {i}" for i in range(lanes))
-    return out.put(f"mul {whole} {spread}, <{steps}>")
+    return out.let(f"mul {whole} {spread}, <{steps}>")
 
 
 def _improve(code: Code, state: list[str], value: str, place: str) -> None:
     """Takes those values that are greater, or no numbers."""
     out, whole = code.out, _integers(code)
     best, where = state
-    more = out.put(f"fcmp ogt {code.vector} {value}, {best}")
-    odd = out.put(f"fcmp uno {code.vector} {value}, {value}")
-    better = out.put(f"or {code.mask} {more}, {odd}")
+    more = out.let(f"fcmp ogt {code.vector} {value}, {best}")
+    odd = out.let(f"fcmp uno {code.vector} {value}, {value}")
+    better = out.let(f"or {code.mask} {more}, {odd}")
     pick = f"select {code.mask} {better},"
-    short = out.put(f"trunc i64 {place} to i32")
-    one = out.put(f"insertelement {whole} poison, i32 {short}, i64 0")
+    short = out.let(f"trunc i64 {place} to i32")
+    one = out.let(f"insertelement {whole} poison, i32 {short}, i64 0")
     zeros = f"<{code.lanes} x i32> zeroinitializer"
-    wide = out.put(f"shufflevector {whole} {one}, {whole} poison, {zeros}")
-    state[0] = out.put(f"{pick} {code.vector} {value}, {code.vector} {best}")
-    state[1] = out.put(f"{pick} {whole} {wide}, {whole} {where}")
+    wide = out.let(f"shufflevector {whole} {one}, {whole} poison, {zeros}")
+    state[0] = out.let(f"{pick} {code.vector} {value}, {code.vector} {best}")
+    state[1] = out.let(f"{pick} {whole} {wide}, {whole} {where}")
 
 
 def _store_places(code: Code, where: str, y: str, to: str, bits: str, move: str) -> None:
     """Places of lanes: that of lane 0, and so much more for each lane."""
     lanes, out = code.lanes, code.out
     whole = f"<{lanes} x i64>"
-    wide = out.put(f"sext <{lanes} x i32> {where} to {whole}")
-    made = out.put(f"add {whole} {wide}, {_steps(code, move)}")
+    wide = out.let(f"sext <{lanes} x i32> {where} to {whole}")
+    made = out.let(f"add {whole} {wide}, {_steps(code, move)}")
     name = f"@llvm.masked.store.v{lanes}i64.p0"
     out.declared[name] = f"declare void {name}({whole}, ptr, i32, {code.mask})"
     pointer = code.past(y, to, "i64")
@@ -165,12 +165,12 @@ def scatter(type_: str, width: int, unique: bool) -> str:
         with code.loop("0", count) as number:
             here = code.add(first, number.at)
             place = code.number(here, places)
-            inside = out.put(f"icmp ult i64 {place}, {size}")
+            inside = out.let(f"icmp ult i64 {place}, {size}")
             with code.when(inside):
                 there = code.past(into, place)
                 value = code.load_one(code.past(source, here))
                 if not unique:
-                    value = out.put(f"fadd {code.element} {code.load_one(there)}, {value}")
+                    value = out.let(f"fadd {code.element} {code.load_one(there)}, {value}")
                 code.store_one(value, there)
     return code.text()
 
@@ -192,9 +192,9 @@ def gather(type_: str, width: int) -> str:
         with code.loop("0", count) as number:
             here = code.add(first, number.at)
             place = code.number(here, places)
-            inside = out.put(f"icmp ult i64 {place}, {size}")
-            safe = out.put(f"select i1 {inside}, i64 {place}, i64 0")
+            inside = out.let(f"icmp ult i64 {place}, {size}")
+            safe = out.let(f"select i1 {inside}, i64 {place}, i64 0")
             value = code.load_one(code.past(taken, safe))
-            value = out.put(f"select i1 {inside}, {code.element} {value}, {code.element} 0.0")
+            value = out.let(f"select i1 {inside}, {code.element} {value}, {code.element} 0.0")
             code.store_one(value, code.past(target, here))
     return code.text()

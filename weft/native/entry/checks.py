@@ -390,14 +390,60 @@ def _bitwise(name: str) -> Check:
     return write
 
 
+def _extreme(name: str) -> Check:
+    def write(w: Any, row: str) -> None:
+        left, right = _two(w, row)
+        first = w.let(f"icmp {COMPARED['le' if name == 'min' else 'ge']} i64 {left}, {right}")
+        w.give(row, w.let(f"select i1 {first}, i64 {left}, i64 {right}"), "i64")
+
+    return write
+
+
+def _where(w: Any, row: str) -> None:
+    condition = w.other("i64", w.operand(row, 2, "i64"), "0")
+    yes, no = w.operand(row, 3, "i64"), w.operand(row, 4, "i64")
+    w.give(row, w.let(f"select i1 {condition}, i64 {yes}, i64 {no}"), "i64")
+
+
+def _cell(w: Any, row: str) -> None:
+    """What stands at an address that is always the same."""
+    w.give(row, w.load(w.pointer(row, 2), 0, "i64"), "i64")
+
+
+# -- floats, as the bits of doubles --------------------------------------------------------------------------
+def _float(w: Any, row: str) -> None:
+    w.give(row, w.let(f"sitofp i64 {w.operand(row, 2, 'i64')} to double"), "double")
+
+
+def _truncated(w: Any, row: str) -> None:
+    """A float as a whole number, which misses where that is a large one."""
+    value = w.operand(row, 2, "double")
+    size = w.let(f"call double @llvm.fabs.f64(double {value})")
+    w.need(w.let(f"fcmp olt double {size}, {float(1 << 62)!r}"))
+    w.give(row, w.let(f"fptosi double {value} to i64"), "i64")
+
+
+def _floating(name: str) -> Check:
+    def write(w: Any, row: str) -> None:
+        left, right = w.operand(row, 2, "double"), w.operand(row, 3, "double")
+        w.give(row, w.let(f"{FLOATING[name]} double {left}, {right}"), "double")
+
+    return write
+
+
+FLOATING: Final = {"fadd": "fadd", "fsub": "fsub", "fmul": "fmul", "ftruediv": "fdiv"}
+"""By the names of operations on numbers, behind an f."""
 CHECKED: Final = {"add": "sadd", "sub": "ssub", "mul": "smul", "neg": "ssub"}
 COMPARED: Final = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "not_": "eq"}
 BITWISE: Final = {"and_": "and", "or_": "or", "xor": "xor"}
 DECLARATIONS: Final = [
     f"declare {{i64, i1}} @llvm.{name}.with.overflow.i64(i64, i64)"
     for name in dict.fromkeys(CHECKED.values())
-]
-ALONE: Final = {"neg": "n", "not_": "n", "argument": "n", "number": "n", "true": "n", "call_missing": "o"}
+] + ["declare double @llvm.fabs.f64(double)"]
+ALONE: Final = {
+    "neg": "n", "not_": "n", "argument": "n", "number": "n", "true": "n", "call_missing": "o", "where": "nnn",
+    "cell": "n", "float": "n", "truncated": "n",
+}  # fmt: skip
 LETTERS: Final = {"v": "n", "V": "nNN", "n": "n", "o": "o", "N": "N", "L": "nN", "s": "n", "-": ""}
 """What an operand of an expression is in a row; see Note [Operands] in `weft.core.checks`. Several registers
 are told with their number, and with room for as many objects."""
@@ -410,7 +456,9 @@ WRITERS: Final[dict[str, Check]] = {
     "bits": _bits, "equal": _equal, "tensor": _tensor, "strides": _strides, "flags": _flags, "mode": _mode,
     "call_is": _call_is, "version": _version, "distinct": _distinct, "call_missing": _call_missing,
     "type_of": _type_of, "number": _number, "true": _true, "whole": _whole, "size": _size,
-    "floordiv": _floordiv, "mod": _mod,
+    "floordiv": _floordiv, "mod": _mod, "min": _extreme("min"), "max": _extreme("max"), "where": _where,
+    "cell": _cell, "float": _float, "truncated": _truncated,
+    **{name: _floating(name) for name in FLOATING},
     **{name: _checked(name) for name in CHECKED}, **{name: _compared(name) for name in COMPARED},
     **{name: _bitwise(name) for name in BITWISE},
 }  # fmt: skip

@@ -24,19 +24,19 @@ from typing import Any, Final
 import numpy as np
 
 from weft.core.checks import ARITHMETIC, Borrowed, Check, whole
-from weft.core.expressions import Expression, Symbol
+from weft.core.expressions import Expression, Symbol, float_word, in_order
 from weft.core.interrupts import is_interrupt
 from weft.core.once import once
 from weft.core.records import record
 from weft.native.cpu.engine import Loaded
 from weft.native.cpu.outside import address_of
-from weft.native.entry.checks import DECLARATIONS, NUMBERS, OPERANDS, write_checks
+from weft.native.entry.checks import DECLARATIONS, FLOATING, NUMBERS, OPERANDS, write_checks
 from weft.native.entry.run import AGAIN as AGAIN
 from weft.native.entry.run import CONSTANT as CONSTANT
 from weft.native.entry.run import NEW as NEW
 from weft.native.entry.run import NUMBER as NUMBER
 from weft.native.entry.run import THERE as THERE
-from weft.native.entry.run import write_run
+from weft.native.entry.run import let_go, write_run
 from weft.native.entry.text import (
     API,
     GENERAL,
@@ -49,6 +49,8 @@ from weft.native.entry.text import (
     VERSION,
     EntryText,
 )
+from weft.native.ir.sizes import Size
+from weft.native.plan.memory import blocks
 
 Row = tuple[Any, ...]
 """A check as the entry runs it: its name, the register for its result (0 if it has none), and operands."""
@@ -75,22 +77,24 @@ class Layout:
 class Run:
     """A program between checks and results: see Note [Tables of a run] in `weft.native.entry.run`."""
 
-    givens: list[tuple[int, int, bool, int, int]]
-    made: list[tuple[int, Any, tuple[int, ...], tuple[int, ...] | None]]
+    givens: list[tuple[int, int, bool, Any, Any]]
+    made: list[tuple[int, Any, tuple[Any, ...], tuple[Any, ...] | None]]
     """Places, dtypes, shapes, and strides in bytes where they are not row-major. A float has no dtype."""
     outputs: list[tuple[Any, ...]]
     written: list[tuple[int, int, int]]
     constants: list[tuple[int, Any]]
     """Places, and the arrays that lie there in every call."""
-    arena: list[tuple[int, int]]
-    arena_bytes: int
+    arena: list[tuple[int, Any]]
+    arena_bytes: Any
+    """A multiple of 64."""
     places: int
     code: int
     steps: int
     outside: int
     pool: Any
     """An array of addresses: the loop of programs, the state of its threads, what keeps BLAS to one."""
-    release: bool
+    release: Any
+    """Whether others may use the interpreter meanwhile: a number that is not 0."""
     block: Any = None
     """Memory for what the program keeps to itself (`weft.native.plan.memory.Block`)."""
     keep: Any = None
@@ -100,12 +104,29 @@ class Run:
     """Gives seeds; takes them back; their place."""
     seeds_item: int = 0
     """Which of the results is to be the seeds, counted from 1; 0 if none is."""
+    drops: list[int] = field(default_factory=list)
+    """Registers of tensors whose old gradients go before there are new ones."""
+    sizes: Sizes | None = None
+    """Where numbers of it are open: see Note [Numbers that change] in `weft.native.entry.text`."""
 
 
 class Table(np.ndarray[Any, Any]):
     """Numbers of an entry, and the objects whose addresses are among them."""
 
     keep: list[Any]
+
+
+@record(slots=True)
+class Sizes:
+    """What an entry needs to have the numbers of its program be those of a call."""
+
+    symbols: dict[Symbol, Expression]
+    """Of sizes: what checks read."""
+    functions: dict[Symbol, int]
+    """Of functions that sizes choose among: where their addresses stand."""
+    conditions: list[tuple[Expression, bool]]
+    numbers: list[tuple[int, Expression]]
+    """Addresses of numbers, and what belongs there."""
 
 
 @record(slots=True)
@@ -116,6 +137,8 @@ class Holding:
     keep: list[Any] = field(default_factory=list)
     known: dict[int, int] = field(default_factory=dict)
     """Addresses of what is kept, by its own."""
+    open: list[tuple[int, Expression]] = field(default_factory=list)
+    """Where numbers lie that are open, and what they are."""
     room: Any = ()
     """Memory for rows of numbers: where it lies, and how many are taken."""
     start: int = 0
@@ -151,11 +174,20 @@ class Holding:
             self.keep.append(self.room)
             self.start, self.used = _data(self.room), 0
         place, self.used = self.used, self.used + len(given)
-        self.room[place : self.used] = given
+        self.room[place : self.used] = self.now(given, self.start + 8 * place)
         return self.start + 8 * place
 
-    def table(self, rows: Sequence[Sequence[int]]) -> int:
-        made = np.array([[*row, *NOTHING[len(row) :]] for row in rows] + [NOTHING], np.int64)
+    def now(self, numbers: Sequence[Any], start: int) -> list[int]:
+        """Numbers that are to lie from an address on; notes those that are open."""
+        self.open += [
+            (start + 8 * n, each.expression) for n, each in enumerate(numbers) if type(each) is Size
+        ]
+        return [each.hint if type(each) is Size else each for each in numbers]
+
+    def table(self, rows: Sequence[Sequence[Any]]) -> int:
+        made = np.zeros((len(rows) + 1, ROW), np.int64)
+        for number, row in enumerate(rows):
+            made[number, : len(row)] = self.now(row, _data(made) + 8 * ROW * number)
         self.keep.append(made)
         return _data(made)
 
@@ -187,6 +219,9 @@ class Lowering:
         self.rows: list[Row] = []
         self.count = 0
         self.registers: dict[Expression, int] = {}
+        self.floats: dict[int, int] = {}
+        """Registers of whole numbers, as floats."""
+        self.sizes: Sizes | None = None
 
     def need(self, check: Expression) -> None:
         """That it holds; of an object, that it is there."""
@@ -216,12 +251,52 @@ class Lowering:
             symbol = value.args[0]
             if symbol.kind is object:
                 return self.put("argument", self.arguments[symbol.name])
+            if self.sizes is not None and symbol in self.sizes.symbols:
+                return self.register(self.sizes.symbols[symbol])
+            if self.sizes is not None and symbol in self.sizes.functions:
+                return self.put("cell", self.sizes.functions[symbol])
             return self.register(whole(Expression("symbol", (Symbol(symbol.name, object),), object)))
+        if self.sizes is not None and (value.kind is float or value.op in ("int", "word")):
+            return self.floating(value)
         if value.kind not in (int, bool) or value.op not in (*ARITHMETIC, "constant"):
             raise TypeError(f"{value} has no machine code")
         if value.op == "constant":
             return self.put("number", int(value.args[0]))
         return self.put(value.op, *[self.register(each) for each in value.args])
+
+    def floating(self, value: Expression) -> int:
+        """The register of a float, or of a whole number that is made of one."""
+        if value.op == "constant":
+            return self.put("number", float_word(value.args[0]))
+        given = [self.as_float(each) for each in value.args]
+        if value.op == "int":
+            return self.put("truncated", *given)
+        if value.op == "word":  # registers hold the bits
+            return given[0]
+        if f"f{value.op}" not in FLOATING:
+            raise TypeError(f"{value} has no machine code")
+        return self.put(f"f{value.op}", *given)
+
+    def as_float(self, value: Expression) -> int:
+        register = self.register(value)
+        if value.kind is float:
+            return register
+        if register not in self.floats:
+            self.floats[register] = self.put("float", register)
+        return self.floats[register]
+
+    def filled(self, open: Sequence[tuple[int, Expression]], sizes: Sizes) -> tuple[list[Row], list[Row]]:
+        """Rows that compute numbers, behind conditions on sizes; and where each of them belongs."""
+        before, self.rows, self.sizes = self.rows, [], sizes
+        wanted = [*[fact for fact, _ in sizes.conditions], *[each for _, each in open]]
+        for each in in_order(wanted):
+            if each.op != "constant" and type(each) is not Check:
+                self.register(each)
+        for fact, truth in sizes.conditions:
+            self.need(fact if truth else Expression("not_", (fact,), bool))
+        stores = [(address, self.register(each)) for address, each in open]
+        rows, self.rows = self.rows, before
+        return rows, stores
 
     def put(self, name: str, *operands: Any, count: int = 1) -> int:
         """A row with a result, in so many registers."""
@@ -367,6 +442,7 @@ def comes_through(error: BaseException) -> bool:
 
 
 SLOTS: Final = ("array", "tracked", "node", "index", "cell", "origin", "_grad", "hooks")
+WEAK: Final = "__weakref__"
 
 
 class _Method(ctypes.Structure):
@@ -387,37 +463,61 @@ class Entrance:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         slots = {name: slot_offset(layout.tensor, name) for name in SLOTS}
-        self.loaded = Loaded(entry_text(slots | {"base": slot_offset(layout.view, "base")}))
+        slots |= {"base": slot_offset(layout.view, "base"), WEAK: layout.tensor.__weakrefoffset__}
+        self.loaded = Loaded(entry_text(slots))
         self.method = _Method(b"enter", self.loaded.address("enter"), FASTCALL, None)
         self.api = np.array([_address(name, layout) for name in API], np.int64)
         self.new = ctypes.pythonapi["PyCFunction_NewEx"]
         self.new.restype = ctypes.py_object
         self.new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
 
-    def make(
-        self, checks: Sequence[Row], registers: int, returned: Sequence[int], miss: Any, run: Run | None
-    ) -> Any:
+    def make(self, lowering: Lowering, returned: Sequence[int], miss: Any, run: Run | None) -> Any:
         """The builtin function of these checks: `miss`, or a tuple of outputs and registers."""
-        if registers > MOST_REGISTERS:
-            raise ValueError(f"{registers} values to check do not fit the stack")
+        checks = lowering.rows
         raw = np.zeros(len(HEADER), np.int64)
         raw[HEADER.index("alive")] = 1  # before anything that it needs can be gone
         holding = Holding(raw)
         holding.keep.append(self)
-        values: dict[str, int] = {"registers": max(registers, 1), "miss": holding.address(miss)}
+        values: dict[str, Any] = {"miss": holding.address(miss)}
         values |= {"api": _data(self.api), "checks": len(checks), "returned": len(returned)}
         values["checks_at"] = holding.table([holding.row(check) for check in checks])
         values["returned_at"] = holding.numbers(returned)
         if run is not None:
             values |= _run_values(run, holding)
         for name, value in values.items():
+            place = HEADER.index(name)
+            raw[place : place + 1] = holding.now([value], _data(raw) + 8 * place)
+        for name, value in () if run is None else _sizes_values(run, holding, lowering).items():
             raw[HEADER.index(name)] = value
+        if lowering.count > MOST_REGISTERS:
+            raise ValueError(f"{lowering.count} values to check do not fit the stack")
+        raw[HEADER.index("registers")] = max(lowering.count, 1)
         table = raw.view(Table)
         table.keep = holding.keep
         return self.new(ctypes.addressof(self.method), table, None)
 
 
-def _run_values(run: Run, holding: Holding) -> dict[str, int]:
+def _sizes_values(run: Run, holding: Holding, lowering: Lowering) -> dict[str, int]:
+    """The part of an entry's numbers that says how others follow from sizes."""
+    if run.sizes is None:
+        return {}
+    registers = [lowering.register(each) for each in run.sizes.symbols.values()]
+    rows, stores = lowering.filled([*holding.open, *run.sizes.numbers], run.sizes)
+    header = holding.header
+
+    def grow() -> None:
+        run.block = blocks.take(int(header[HEADER.index("arena_bytes")]))
+        header[HEADER.index("home")], header[HEADER.index("room")] = run.block.address, run.block.room
+
+    return {
+        "sizes": len(registers), "sizes_at": holding.numbers(registers),
+        "sizes_last": holding.numbers([-1] * len(registers)),
+        "fills": len(rows), "fills_at": holding.table([holding.row(row) for row in rows]),
+        "stores": len(stores), "stores_at": holding.table(stores), "grow": holding.address(grow),
+    }  # fmt: skip
+
+
+def _run_values(run: Run, holding: Holding) -> dict[str, Any]:
     """The part of an entry's numbers that is about its program."""
     template = np.zeros(run.places + 1, np.int64)
     for place, array in run.constants:
@@ -438,22 +538,23 @@ def _run_values(run: Run, holding: Holding) -> dict[str, int]:
         (CONSTANT, holding.address(value[1])) if value[0] == CONSTANT else tuple(map(int, value))
         for value in run.outputs
     ]
-    home = run.block.address if run.arena_bytes else 0
+    home, room = (0, 0) if run.block is None else (run.block.address, run.block.room)
     holding.keep += [template, run]
     return {
         "runs": 1, "givens": len(run.givens),
-        "givens_at": holding.table([tuple(map(int, given)) for given in run.givens]),
+        "givens_at": holding.table(run.givens),
         "places": run.places + 1, "template_at": _data(template),
         "arena": len(run.arena), "arena_at": holding.table(run.arena),
-        "arena_bytes": -(-run.arena_bytes // 64) * 64,
-        "block": home, "home": home, "last_at": holding.numbers([0] * len(run.givens)),
+        "arena_bytes": run.arena_bytes, "block": home, "home": home, "room": room,
+        "last_at": holding.numbers([0] * len(run.givens)),
         "made": len(made), "made_at": holding.table(made), "code": run.code, "steps": run.steps,
-        "outside": run.outside, "release": int(run.release), "outputs": len(outputs),
+        "outside": run.outside, "release": run.release, "outputs": len(outputs),
         "outputs_at": holding.table(outputs), "written": len(run.written),
         "written_at": holding.table(run.written), "pool": _data(run.pool),
         "draw": 0 if run.draw is None else holding.address(run.draw[0]),
         "give_back": 0 if run.draw is None else holding.address(run.draw[1]),
         "seeds": 0 if run.draw is None else run.draw[2], "seeds_item": run.seeds_item, "calls": run.calls,
+        "drops": len(run.drops), "drops_at": holding.numbers(run.drops),
     }  # fmt: skip
 
 
@@ -462,15 +563,15 @@ def entry_text(slots: dict[str, int]) -> str:
     w = EntryText(slots)
     w.begin("look")
     w.need(w.other("i64", w.header("alive", "i64"), "0"))
-    table = w.header("checks_at")
-    number, head, done = w.loop(w.header("checks", "i64"))
-    row = w.row(table, number)
-    cases = [f"i64 {place}, label %do_{name}" for name, place in NUMBERS.items()]
-    w.put(f"switch i64 {w.field(row, 0)}, label %missed [{' '.join(cases)}]")
-    write_checks(w, row)
+    w.put("store i1 0, ptr %fills")
+    _write_rows(w)
     w.begin("passed")
-    w.turn(number, head, done)
-    w.pause()
+    w.store("i64", w.let(f"add i64 {w.load('%rows.place', 0, 'i64')}, 1"), "%rows.place")
+    w.go("more")
+    w.begin("through")
+    w.choose(w.load("%fills", 0, "i1"), "store", "sized")
+    _write_sizes(w)
+    w.begin("all")
     w.choose(w.other("i64", w.header("runs", "i64"), "0"), "run", "give")
     w.begin("run")
     write_run(w)
@@ -479,12 +580,73 @@ def entry_text(slots: dict[str, int]) -> str:
     w.call("void", "PyErr_Clear")
     w.go("missed")
     w.begin("missed")
+    w.leave()
     w.resume()
+    let_go(w)
     miss = w.header("miss")
     w.call("void", "Py_IncRef", f"ptr {miss}")
     w.put(f"ret ptr {miss}")
     slot_lines = [f"  {slot} = alloca i64" for slot in w.slots]
     return "\n".join([PROLOGUE, *slot_lines, "  br label %look", *w.lines, "}", *DECLARATIONS]) + "\n"
+
+
+def _write_rows(w: EntryText) -> None:
+    """Goes over a table of rows, from `again` on; each goes to `passed`, or to `missed`."""
+    w.store("ptr", w.header("checks_at"), "%rows.at")
+    w.store("i64", w.header("checks", "i64"), "%rows.count")
+    w.go("again")
+    w.begin("again")
+    w.store("i64", "0", "%rows.place")
+    w.go("more")
+    w.begin("more")
+    number = w.load("%rows.place", 0, "i64")
+    body = w.label()
+    w.choose(w.let(f"icmp ult i64 {number}, {w.load('%rows.count', 0, 'i64')}"), body, "through")
+    w.begin(body)
+    row = w.row(w.load("%rows.at"), number)
+    cases = [f"i64 {place}, label %do_{name}" for name, place in NUMBERS.items()]
+    w.put(f"switch i64 {w.field(row, 0)}, label %missed [{' '.join(cases)}]")
+    write_checks(w, row)
+
+
+def _write_sizes(w: EntryText) -> None:
+    """Has the program's numbers be those of this call: see Note [Numbers that change]."""
+    other, some, same, fill = (w.label() for _ in range(4))
+    w.begin("sized")
+    w.pause()
+    count = w.header("sizes", "i64")
+    w.choose(w.same("i64", count, "0"), "all", some)
+    w.begin(some)
+    numbers, last = w.header("sizes_at"), w.header("sizes_last")
+    number, head, done = w.loop(count)
+    place = w.scaled(number, 8)
+    size = w.load(w.register(w.load(numbers, place, "i64")), 0, "i64")
+    w.need(w.same("i64", size, w.load(last, place, "i64")), other)
+    w.turn(number, head, done)
+    w.go(same)
+    w.begin(other)
+    w.need(w.same("i64", w.header("busy", "i64"), "0"))
+    w.go(fill)
+    w.begin(fill)
+    w.put("store i1 1, ptr %fills")
+    w.store("ptr", w.header("fills_at"), "%rows.at")
+    w.store("i64", w.header("fills", "i64"), "%rows.count")
+    w.go("again")
+    w.begin("store")
+    table = w.header("stores_at")
+    number, head, done = w.loop(w.header("stores", "i64"))
+    row = w.row(table, number)
+    w.store("i64", w.operand(row, 1, "i64"), w.pointer(row, 0))
+    w.turn(number, head, done)
+    numbers, last = w.header("sizes_at"), w.header("sizes_last")
+    number, head, done = w.loop(w.header("sizes", "i64"))
+    place = w.scaled(number, 8)
+    w.store("i64", w.load(w.register(w.load(numbers, place, "i64")), 0, "i64"), last, place)
+    w.turn(number, head, done)
+    w.go(same)
+    w.begin(same)
+    w.enter()
+    w.go("all")
 
 
 def _write_raised(w: EntryText) -> None:
@@ -493,6 +655,7 @@ def _write_raised(w: EntryText) -> None:
     given = [f"ptr {part}" for part in parts]
     traced, ask, answered, dropped, passed = (w.label() for _ in range(5))
     w.begin("raised")
+    w.leave()
     w.resume()
     w.need(w.other("ptr", w.call("ptr", "PyErr_Occurred"), "null"))
     w.call("void", "PyErr_Fetch", *given)
@@ -508,6 +671,7 @@ def _write_raised(w: EntryText) -> None:
     w.call("void", "Py_DecRef", f"ptr {answer}")
     w.choose(w.same("ptr", answer, w.api("True")), passed, answered)
     w.begin(passed)
+    let_go(w)
     w.call("void", "PyErr_Restore", *[f"ptr {w.load(part)}" for part in parts])
     w.put("ret ptr null")
     w.begin(answered)
@@ -515,6 +679,7 @@ def _write_raised(w: EntryText) -> None:
         w.call("void", "Py_DecRef", f"ptr {w.load(part)}")
     w.choose(w.same("ptr", answer, "null"), dropped, "missed")
     w.begin(dropped)  # the other one was interrupted itself
+    let_go(w)
     w.put("ret ptr null")
 
 

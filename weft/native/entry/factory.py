@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from weft.core import checks as ask
 from weft.core.checks import Slot
 from weft.core.expressions import Expression
 from weft.core.interrupts import let_through
+from weft.core.lazy import lazy
 from weft.native.backend import Compiled, is_watched, key_of, plain
 from weft.native.cpu.blas import guard
 from weft.native.cpu.calls import ALIGNED, WRITEABLE, address
@@ -40,11 +41,17 @@ from weft.native.entry.entry import (
     slot_offset,
     supported,
 )
+from weft.native.lower.opening import values_of
 from weft.native.plan.memory import blocks
 from weft.native.program.cache import keeps_entries, store
 from weft.native.program.program import LONG, Program
 from weft.native.program.stored import kept_program, library_files
 
+if TYPE_CHECKING:
+    from weft.native.entry.opened import OpenCall
+
+_opened: Any = lazy("weft.native.entry.opened")
+"""Not needed where all programs are on disk."""
 Operands = Sequence[tuple[Expression, Expression | None]]
 Registers = Sequence[tuple[int, int | None]]
 SINGLETONS: Final = (bool, type(None))
@@ -85,6 +92,16 @@ class Machine:
             return None
         return found, program
 
+    def opened(self, direct: Any) -> Any:
+        """The same call for other sizes, too: with a program whose numbers follow from them. None where that
+        does not go."""
+        found, program = direct[:2]
+        call = _opened.opened_call(found, program)
+        if call is None:
+            return None
+        inputs = [plain(found.forward.layout.array(value)) for value in found.inputs]
+        return found, program.template.at(values_of(found.forward.places, inputs), inputs), call
+
     def finish(self, direct: Any) -> Any:
         """What is left to do behind the program, as a function of what it gives and of its inputs."""
         found, draws = direct[0], direct[1].draws
@@ -106,6 +123,8 @@ class Machine:
         found = direct[0].conditions
         if found is None:
             return []
+        if len(direct) == 3:
+            found = found.of_floats()
         return [
             (fact, truth, {one: found.places[one] for one in fact.symbols}) for fact, truth in found.facts
         ]
@@ -165,34 +184,44 @@ class Machine:
 
     def make(
         self, arguments: Sequence[str], checks: list[Expression], rest: Any, returned: list[Expression],
-        direct: Any, operands: Operands,
+        direct: Any, operands: Operands, drops: Sequence[Expression] = (),
     ) -> Any:  # fmt: skip
         """The function of these arguments. What is left to Python is checked by `rest`, before anything is
         read."""
         lowering, run = Lowering(arguments), None
+        opened = None if direct is None or len(direct) < 3 else direct[2]
         if rest is not None:
             lowering.rows.append(("call_missing", 0, rest))
         for check in checks:
             lowering.need(check)
         wanted = [lowering.register(value) for value in returned]
         if direct is not None:
-            found, program = direct
-            for check in self.layouts(found, program, operands):
+            found, program = direct[:2]
+            for check in self.layouts(found, program, operands, opened):
                 lowering.need(check)
             places = [
                 (lowering.register(value), None if array is None else lowering.register(array))
                 for value, array in operands
             ]
             run = _run(found, program, places)
-        return entrance(self.layout).make(lowering.rows, lowering.count, wanted, self.miss, run)
+            run.drops = [lowering.register(each) for each in drops]
+            if opened is not None:
+                run.sizes = _opened.open_run(run, found, program, opened, operands)
+                for each in run.sizes.symbols.values():
+                    lowering.register(each)
+        return entrance(self.layout).make(lowering, wanted, self.miss, run)
 
-    def layouts(self, found: Any, program: Program, operands: Operands) -> list[Expression]:
+    def layouts(
+        self, found: Any, program: Program, operands: Operands, opened: OpenCall | None = None
+    ) -> list[Expression]:
         """Checks that inputs lie in memory, and stand on the tape, as they did."""
         checks: list[Expression] = []
         written = {number for number, _value, _times in found.written}
         read = {number for _place, number in program.givens}
         origin, cell, node = (self.slot(self.layout.tensor, name) for name in ("origin", "cell", "node"))
         for number, ((given, array), value) in enumerate(zip(operands, found.inputs, strict=True)):
+            if opened is not None and number in opened.numbers:
+                continue
             if array is None:
                 checks += _number(given, value, number in read)
                 continue
@@ -264,14 +293,14 @@ def _is_simple(found: Any, program: Program) -> bool:
                 return False
             if value < found.values and place in frame.outputs[:value]:
                 return False
-        elif (
-            isinstance(place, int)
-            or value < found.values
-            or place[0] != "input"
-            and type(place[1]) is not int
-        ):
+        elif isinstance(place, int) or value < found.values or not _is_at_hand(*place):
             return False
     return True
+
+
+def _is_at_hand(how: str, what: Any) -> bool:
+    """Whether a value is an input, or a size."""
+    return how == "input" or type(what) is int
 
 
 def _row_major(shape: tuple[int, ...], kind: Any) -> tuple[int, ...]:
@@ -341,7 +370,7 @@ def _run(found: Any, program: Program, operands: Registers) -> Run:
         outputs=outputs, written=written, constants=frame.constants, arena=frame.arena,
         arena_bytes=frame.arena_bytes, places=frame.places, code=frame.code, steps=frame.count,
         outside=frame.outside, pool=np.array(addresses, np.int64),
-        release=program.work > LONG or draw is not None,  # Python is asked for seeds, so all must be held
+        release=int(program.work > LONG or draw is not None),  # Python is asked for seeds: all must be held
         draw=draw, seeds_item=seeds_item,
         keep=(program, threads, one, found.forward, found.calls),
         calls=0 if found.calls is None else found.calls.buffer_info()[0],

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.native.entry.text import DATA, ITEMS, LENGTH
+from weft.native.entry.text import BASE, DATA, ITEMS, LENGTH, REFERRED
 
 NEW, THERE, CONSTANT, AGAIN, NUMBER = range(5)
 FLOAT_AT = 16
@@ -34,6 +34,7 @@ def write_run(w: Any) -> None:
     """From `run` to the end; `give` is where entries without a program come in."""
     _addresses(w)
     _apart(w)
+    _drop(w)
     w.go("give")
     w.begin("give")
     _results(w)
@@ -48,6 +49,8 @@ def write_run(w: Any) -> None:
     _count(w)
     _finish(w)
     w.begin("finish")
+    w.leave()
+    let_go(w)
     w.resume()
     w.put(f"ret ptr {w.load('%results')}")
     w.begin("short")  # of memory, of an end, or of seeds
@@ -115,6 +118,54 @@ def _span(w: Any, row: str) -> tuple[str, str]:
     """The first byte that an input reaches, and the one behind the last."""
     data = w.load("%buffers", w.scaled(w.field(row, 0), 8), "i64")
     return w.let(f"add i64 {data}, {w.field(row, 3)}"), w.let(f"add i64 {data}, {w.field(row, 4)}")
+
+
+# -- old gradients -------------------------------------------------------------------------------------------
+def _drop(w: Any) -> None:
+    """Takes old gradients from their tensors, before there are new ones. Their memory is freed where nobody
+    else can see it; they themselves go when all is done, since that may run code of users.
+    """
+    some, on = w.label(), w.label()
+    count = w.header("drops", "i64")
+    w.choose(w.same("i64", count, "0"), on, some)
+    w.begin(some)
+    w.put("store i1 1, ptr %is.dropped")
+    table = w.header("drops_at")
+    number, head, done = w.loop(count)
+    tensor = w.load(w.register(w.load(table, w.scaled(number, 8), "i64")))
+    old = w.load(tensor, w.tensor["_grad"])
+    _share(w, w.api("None"), w.at(tensor, w.tensor["_grad"]))
+    w.put(f"store ptr {old}, ptr {w.at('%dropped', w.scaled(number, 8))}")
+    kept, alone = w.label(), w.label()
+    w.need(w.same("ptr", w.load(old, 8), w.api("Tensor")), kept)
+    w.need(w.same("i64", w.load(old, 0, "i64"), "1"), kept)
+    w.need(w.same("ptr", w.load(old, w.tensor["__weakref__"]), "null"), kept)
+    array = w.load(old, w.tensor["array"])
+    w.need(w.same("ptr", w.load(array, 8), w.api("ndarray")), kept)
+    w.need(w.same("i64", w.load(array, 0, "i64"), "1"), kept)
+    w.need(w.same("ptr", w.load(array, BASE), "null"), kept)
+    w.choose(w.same("ptr", w.load(array, REFERRED), "null"), alone, kept)
+    w.begin(alone)
+    _share(w, w.api("None"), w.at(old, w.tensor["array"]))
+    w.call("void", "Py_DecRef", f"ptr {array}")
+    w.go(kept)
+    w.begin(kept)
+    w.turn(number, head, done)
+    w.go(on)
+    w.begin(on)
+
+
+def let_go(w: Any) -> None:
+    """Drops old gradients for good, if they were taken."""
+    some, on = w.label(), w.label()
+    w.choose(w.load("%is.dropped", 0, "i1"), some, on)
+    w.begin(some)
+    w.put("store i1 0, ptr %is.dropped")
+    number, head, done = w.loop(w.header("drops", "i64"))
+    w.call("void", "Py_DecRef", f"ptr {w.load('%dropped', w.scaled(number, 8))}")
+    w.turn(number, head, done)
+    w.go(on)
+    w.begin(on)
 
 
 # -- results -------------------------------------------------------------------------------------------------
@@ -232,21 +283,27 @@ def _made_addresses(w: Any) -> None:
 
 def _arena(w: Any) -> None:
     """Memory for what the program keeps to itself: the entry's own, or new where that is taken."""
-    take, new, have, on = (w.label() for _ in range(4))
+    take, new, have, on, small = (w.label() for _ in range(5))
     size = w.header("arena_bytes", "i64")
     w.put("store ptr null, ptr %arena")
     w.choose(w.same("i64", size, "0"), on, take)
     w.begin(take)
     block = w.header("block")
     w.put(f"store ptr {block}, ptr %arena")
-    w.choose(w.same("ptr", block, "null"), new, have)
+    w.store("ptr", "null", "%header", 8 * w.place_of("block"))
+    fits = w.label()
+    w.choose(w.same("ptr", block, "null"), new, fits)
+    w.begin(fits)
+    w.choose(w.let(f"icmp ule i64 {size}, {w.header('room', 'i64')}"), have, small)
+    w.begin(small)
+    _grow(w)
+    w.go(have)
     w.begin(new)
     made = w.call("ptr", "aligned_alloc", "i64 64", f"i64 {size}")
     w.need(w.other("ptr", made, "null"), "short")
     w.put(f"store ptr {made}, ptr %arena")
     w.go(have)
     w.begin(have)
-    w.store("ptr", "null", "%header", 8 * w.place_of("block"))
     start = w.let(f"ptrtoint ptr {w.load('%arena')} to i64")
     table = w.header("arena_at")
     number, head, done = w.loop(w.header("arena", "i64"))
@@ -255,6 +312,21 @@ def _arena(w: Any) -> None:
     w.turn(number, head, done)
     w.go(on)
     w.begin(on)
+
+
+def _grow(w: Any) -> None:
+    """Has Python find a larger home for this call and later ones, where the block is too small."""
+    grown, failed = w.label(), w.label()
+    w.resume()
+    found = w.call("ptr", "PyObject_CallNoArgs", f"ptr {w.header('grow')}")
+    w.pause()
+    w.choose(w.same("ptr", found, "null"), failed, grown)
+    w.begin(failed)
+    w.store("ptr", w.load("%arena"), "%header", 8 * w.place_of("block"))
+    w.go("short")
+    w.begin(grown)
+    w.call("void", "Py_DecRef", f"ptr {found}")
+    w.put(f"store ptr {w.header('home')}, ptr %arena")
 
 
 def _put_back(w: Any) -> None:

@@ -13,6 +13,12 @@ Nothing that runs here can release the interpreter lock or run a user's code bef
 borrowed references stay good. Whatever is not as expected gives MISS; no error is raised, but interrupts
 come through: what a function of Python's raised is shown to another one, which tells them from errors.
 
+# Note [Numbers that change]
+An entry whose program is a template has a second table of rows, `fills`, which compute the numbers of the
+program from sizes in registers, and `stores`, which say where each number belongs. They are done where sizes
+are others than in the last call; a row that fails is a miss, before anything has changed. While a program
+runs other threads may come: where these have other sizes, they miss (`busy` counts who is inside).
+
 # Note [Collections]
 Up to Python 3.11, making an object may start a garbage collection, which runs finalizers, and these may drop
 what registers and addresses lead to. So nothing is collected while objects are made; later versions collect
@@ -24,6 +30,9 @@ from __future__ import annotations
 import sys
 from typing import Final
 
+from weft.native.cpu import calls
+from weft.native.cpu.writer import Writer
+
 HEADER: Final = (
     "alive", "checks", "checks_at", "registers", "miss", "api",
     "returned", "returned_at", "runs",
@@ -31,6 +40,8 @@ HEADER: Final = (
     "home", "last_at", "made", "made_at", "code", "steps", "outside", "release",
     "outputs", "outputs_at", "written", "written_at", "pool", "draw", "give_back", "seeds",
     "seeds_item", "calls",
+    "sizes", "sizes_at", "sizes_last", "fills", "fills_at", "stores", "stores_at", "busy", "room", "grow",
+    "drops", "drops_at",
 )  # fmt: skip
 """What stands in an entry's array, in order."""
 ROW: Final = 5
@@ -48,7 +59,10 @@ API: Final = (
 )  # fmt: skip
 """Addresses of functions and objects, in the order of their table."""
 
-DATA, RANK, SIZES, STRIDES, KIND, FLAGS = 16, 24, 32, 40, 56, 64
+DATA, RANK, SIZES, STRIDES, KIND, FLAGS = (
+    calls.DATA, calls.RANK, calls.SIZES, calls.STRIDES, calls.KIND, calls.FLAGS,
+)  # fmt: skip
+BASE, REFERRED = 48, 72
 """Where things stand in an array object."""
 ITEMS = 24
 """Where a tuple's items stand, and a list's pointer to them."""
@@ -57,64 +71,23 @@ KEYS, GENERAL = 32, 10
 """Where a dict keeps its keys, and these of what kind they are: 0 unless all are exactly strings."""
 VERSION = 384
 """Where a class keeps the number that changes whenever it, or a class behind it, does."""
-ALIGNED, WRITEABLE = 0x100, 0x400
+ALIGNED, WRITEABLE = calls.ALIGNED, calls.WRITEABLE
 COLLECTS: Final = not hasattr(sys, "monitoring")
 """See Note [Collections]; interpreters that collect between instructions alone have this module."""
 
 
-class Writer:
-    """Lines of LLVM text."""
+class EntryText(Writer):
+    """The text of `enter`, for tensors whose slots lie at these places."""
 
-    def __init__(self) -> None:
-        self.lines: list[str] = []
+    def __init__(self, slots: dict[str, int]) -> None:
+        super().__init__()
+        self.tensor = slots
         self.slots: list[str] = []
-        self.count = 0
+        """Variables of loops, which stand in memory: see `loop`."""
 
     def put(self, text: str) -> None:
-        self.lines.append(f"  {text}")
-
-    def let(self, text: str) -> str:
-        self.count += 1
-        self.put(f"%t{self.count} = {text}")
-        return f"%t{self.count}"
-
-    def label(self, name: str = "") -> str:
-        """A name for a block."""
-        self.count += 1
-        return name or f"b{self.count}"
-
-    def begin(self, name: str) -> None:
-        self.lines.append(f"{name}:")
-
-    def go(self, name: str) -> None:
-        self.put(f"br label %{name}")
-
-    def choose(self, condition: str, yes: str, no: str) -> None:
-        self.put(f"br i1 {condition}, label %{yes}, label %{no}")
-
-    def need(self, condition: str, otherwise: str = "missed") -> None:
-        """Goes on where the condition holds."""
-        on = self.label()
-        self.choose(condition, on, otherwise)
-        self.begin(on)
-
-    def at(self, base: str, offset: int | str) -> str:
-        return self.let(f"getelementptr i8, ptr {base}, i64 {offset}")
-
-    def load(self, base: str, offset: int | str = 0, type: str = "ptr") -> str:
-        return self.let(f"load {type}, ptr {self.at(base, offset)}")
-
-    def store(self, type: str, value: str, base: str, offset: int | str = 0) -> None:
-        self.put(f"store {type} {value}, ptr {self.at(base, offset)}")
-
-    def same(self, type: str, left: str, right: str) -> str:
-        return self.let(f"icmp eq {type} {left}, {right}")
-
-    def other(self, type: str, left: str, right: str) -> str:
-        return self.let(f"icmp ne {type} {left}, {right}")
-
-    def scaled(self, number: str, by: int) -> str:
-        return self.let(f"mul i64 {number}, {by}")
+        """A line that gives no value."""
+        self.line(text)
 
     def loop(self, count: str) -> tuple[str, str, str]:
         """Begins a loop: its counter, and the labels of what comes next and behind. Ends with `turn`."""
@@ -134,14 +107,6 @@ class Writer:
         self.go(head)
         self.begin(done)
 
-
-class EntryText(Writer):
-    """The text of `enter`, for tensors whose slots lie at these places."""
-
-    def __init__(self, slots: dict[str, int]) -> None:
-        super().__init__()
-        self.tensor = slots
-
     # -- tables ----------------------------------------------------------------------------------------------
     def header(self, name: str, type: str = "ptr") -> str:
         return self.load("%header", 8 * HEADER.index(name), type)
@@ -153,11 +118,8 @@ class EntryText(Writer):
         return self.load("%api", 8 * API.index(name), type)
 
     def call(self, result: str, name: str, *arguments: str) -> str:
-        text = f"call {result} {self.api(name)}({', '.join(arguments)})"
-        if result == "void":
-            self.put(text)
-            return ""
-        return self.let(text)
+        """A call of one of the functions of `API`."""
+        return super().call(result, self.api(name), *arguments)
 
     def register(self, number: str) -> str:
         """The address of a register."""
@@ -195,6 +157,18 @@ class EntryText(Writer):
             self.go(on)
             self.begin(on)
 
+    def enter(self) -> None:
+        """Counts this call among those that the program's numbers are for."""
+        self.store("i64", "1", "%entered")
+        inside = self.let(f"add i64 {self.header('busy', 'i64')}, 1")
+        self.store("i64", inside, "%header", 8 * HEADER.index("busy"))
+
+    def leave(self) -> None:
+        """Ends that, if this call was counted."""
+        inside = self.let(f"sub i64 {self.header('busy', 'i64')}, {self.load('%entered', 0, 'i64')}")
+        self.store("i64", inside, "%header", 8 * HEADER.index("busy"))
+        self.store("i64", "0", "%entered")
+
     def kind_is(self, value: str, kind: str) -> None:
         self.need(self.same("ptr", self.load(value, 8), kind))
 
@@ -221,6 +195,17 @@ entry:
   %raised.trace = alloca ptr
   %collects = alloca i32
   store i32 0, ptr %collects
+  %rows.at = alloca ptr
+  %rows.count = alloca i64
+  %rows.place = alloca i64
+  %fills = alloca i1
+  %drops.at = getelementptr i8, ptr %header, i64 {8 * HEADER.index("drops")}
+  %drops.count = load i64, ptr %drops.at
+  %dropped = alloca ptr, i64 %drops.count
+  %is.dropped = alloca i1
+  store i1 0, ptr %is.dropped
+  %entered = alloca i64
+  store i64 0, ptr %entered
   %places.at = getelementptr i8, ptr %header, i64 {8 * HEADER.index("places")}
   %place.count = load i64, ptr %places.at
   %buffers = alloca i64, i64 %place.count, align 64

@@ -185,8 +185,13 @@ class Product(Opaque):
     right: Matrix
     onto: Product | None = None
     """What it is added to, in whose memory it lies, and which nobody else reads; also an operand."""
-    packed: bool = False
-    """Whether its first matrix is one of `weft.native.cpu.packing`."""
+    packed: Any = False
+    """Whether its first matrix is one of `weft.native.cpu.packing`; calls may decide where sizes are open."""
+    panels: int | None = None
+    """Of products for which calls decide: the operand that is the packed copy."""
+    straight: Matrix | None = None
+    """A copy of the second matrix that does not lie transposed, which is read where `copied` holds."""
+    copied: Any = False
 
 
 @record(eq=False, slots=True, kw_only=True)

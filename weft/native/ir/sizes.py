@@ -14,18 +14,21 @@ decided from one is a condition of the plan.
     int(n), range(n), np.zeros(n)          this call's number, and a condition: the plan is for that number
     alone
     hint(n)                                this call's number, for costs, on which nothing but speed depends
+    where(at_least(n, 64), 8, n // 8)      decided in each call: `at_least` and its like give a `Truth`, which
+                                           is decided here, as n < m is, where Python asks for it
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from weft.core.expressions import Expression, Symbol, constant
+from weft.core.expressions import OPERATIONS, Expression, Symbol, constant
 from weft.core.polynomials import Algebra, as_constant, subtract, tree
 from weft.core.symbolic import Symbolic
 
-LARGEST: Final = 120
+LARGEST: Final = 400
 """Longer expressions cost more than a plan for one size."""
 
 
@@ -82,6 +85,13 @@ class Sizes:
         if truth is None:
             truth = self.conditions[asked] = bool(asked.evaluate(self.values))
             self.learn(op, first, second, truth)
+        return truth
+
+    def decided(self, asked: Expression) -> bool:
+        """The truth of an expression in this call, which is a condition of the plan."""
+        truth = self.conditions.get(asked)
+        if truth is None:
+            truth = self.conditions[asked] = bool(asked.evaluate(self.values))
         return truth
 
     def learn(self, op: str, left: Expression, right: Expression, truth: bool) -> None:
@@ -169,6 +179,103 @@ class Amount:
         return hash(self.expression)
 
 
+class Truth:
+    """A truth that is known only in a call; Python's `if` decides it."""
+
+    __slots__ = ("owner", "expression", "hint")
+
+    def __init__(self, owner: Sizes, expression: Expression, hint: bool) -> None:
+        self.owner, self.expression, self.hint = owner, expression, hint
+
+    def __bool__(self) -> bool:
+        return self.owner.decided(self.expression)
+
+    def __and__(self, other: Any) -> Any:
+        return _joined("and_", self, other)
+
+    def __or__(self, other: Any) -> Any:
+        return _joined("or_", self, other)
+
+    __rand__, __ror__ = __and__, __or__
+
+
+def _joined(op: str, left: Any, right: Any) -> Any:
+    """Both truths, or one of them; one that is known may settle it."""
+    for one, other in ((left, right), (right, left)):
+        if type(one) is bool:
+            return (other if one else False) if op == "and_" else (True if one else other)
+    made = Expression(op, (left.expression, right.expression), bool)
+    return Truth(left.owner, made, left.hint and right.hint if op == "and_" else left.hint or right.hint)
+
+
+def _asked(op: str, left: Any, right: Any) -> Any:
+    """A comparison that is left to each call, where it is not known for all of them."""
+    owner = next((each.owner for each in (left, right) if type(each) is Size), None)
+    if owner is None:
+        return PYTHON[op](left, right)
+    first, second = expression(left), expression(right)
+    known = owner.algebra.compare(op, first, second)
+    if known is None:
+        known = owner.conditions.get(Expression(op, (first, second), bool))
+    if known is not None:
+        return known
+    return Truth(owner, Expression(op, (first, second), bool), PYTHON[op](hint(left), hint(right)))
+
+
+PYTHON: Final[dict[str, Callable[..., bool]]] = {"ge": operator.ge, "eq": operator.eq}
+
+
+def at_least(left: Any, right: Any) -> Any:
+    """Whether a number is at least another, asked in each call."""
+    return _asked("ge", left, right)
+
+
+def equal(left: Any, right: Any) -> Any:
+    """Whether two numbers are equal, asked in each call."""
+    return _asked("eq", left, right)
+
+
+def negated(truth: Any) -> Any:
+    if type(truth) is not Truth:
+        return not truth
+    return Truth(truth.owner, Expression("not_", (truth.expression,), bool), not truth.hint)
+
+
+def where(condition: Any, yes: Any, no: Any) -> Any:
+    """One of two numbers, chosen in each call."""
+    if same(yes, no):
+        return yes
+    if type(condition) is not Truth:
+        return yes if condition else no
+    owner: Sizes = condition.owner
+    made = Expression("where", (condition.expression, expression(yes), expression(no)), int)
+    return Size(owner, made, hint(yes) if condition.hint else hint(no))
+
+
+def where_true(condition: Any, yes: Any, no: Any) -> Any:
+    """One of two truths."""
+    return (condition & yes) | (negated(condition) & no)
+
+
+def settled(truth: Any, size: Any, threshold: int) -> Any:
+    """A truth that holds from a threshold of some size on: left to each call if this one is not far from it,
+    else decided."""
+    if type(truth) is not Truth:
+        return truth
+    near = threshold <= FAR * hint(size) and hint(size) <= FAR * threshold
+    return truth if near else bool(truth)
+
+
+FAR: Final = 64
+"""How many times larger or smaller sizes may be until they are worth another plan."""
+
+
+def word_of(number: Any) -> Any:
+    """The bits of an open number as a double."""
+    made = Expression("word", (number.expression,), int)
+    return Size(number.owner, made, made.evaluate(number.owner.values))
+
+
 class Size(Symbolic):
     """A whole number that is known only in a call."""
 
@@ -250,6 +357,7 @@ class Size(Symbolic):
 
 
 NUMBERS: Final = frozenset({int, Size})
+OPEN: Final = frozenset({Size, Amount, Truth})
 OPERANDS: Final = frozenset({int, float, Size, Amount})
 
 
@@ -313,9 +421,28 @@ greatest = _extreme("max", max, "le")
 
 def hint(value: Any) -> Any:
     """A number for costs: see Note [Decisions on sizes]. Of a tuple, those of its numbers."""
-    if type(value) is Size or type(value) is Amount:
+    if type(value) in OPEN:
         return value.hint
     return tuple([hint(each) for each in value]) if isinstance(value, (tuple, list)) else value
+
+
+def now(value: Any) -> Any:
+    """A value with the numbers of the call for which the plan is made."""
+    kind = type(value)
+    if kind in OPEN:
+        return value.hint
+    if kind is slice:
+        return slice(now(value.start), now(value.stop), now(value.step))
+    return kind([now(each) for each in value]) if kind is list or kind is tuple else value
+
+
+def unsimplified(op: str, left: Any, right: Any) -> Any:
+    """What an op gives of numbers, as it stands: sums of many numbers have long normal forms."""
+    owner = next((each.owner for each in (left, right) if type(each) is Size), None)
+    found = OPERATIONS[op][0](hint(left), hint(right))
+    if owner is None or (op == "add" and type(left) is int and left == 0):
+        return right if owner is not None else found
+    return Size(owner, Expression(op, (expression(left), expression(right)), int), found)
 
 
 def is_open(value: Any) -> bool:

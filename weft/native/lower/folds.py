@@ -21,7 +21,7 @@ from typing import Any
 from weft.core.dtypes import as_dtype
 from weft.native.ir.definitions import Definition, Fold, broadcast, copyable, permuted, reshaped
 from weft.native.ir.scalar import FLOATS, Builder, Value
-from weft.native.ir.sizes import greatest, least
+from weft.native.ir.sizes import greatest, least, same
 from weft.native.lower.lowering import Lowering, Unlowered, point, rule, type_name
 from weft.native.maths import emitting as maths
 
@@ -98,8 +98,8 @@ def _folded(kind: str, value: Definition, over: list[int], name: str) -> Definit
     while trailing < count and over[count - 1 - trailing] == rank - 1 - trailing:
         trailing += 1
     if count == rank:
-        parts = least(MOST_PARTS, value.size // PART)
-        if parts < 2:
+        parts = greatest(1, least(MOST_PARTS, value.size // PART))
+        if same(parts, 1):
             return rows_folded(kind, value, over, name)
         whole = Fold(
             shape=(parts,),
@@ -119,13 +119,13 @@ def _folded(kind: str, value: Definition, over: list[int], name: str) -> Definit
         return rows_folded(kind, value, over, name)
     parts = greatest(1, least(MOST_ROWS_OF_PARTS, value.size // columns // 8, value.size // PART))
     first = columns_folded(kind, value, count, parts, name)
-    return first if parts == 1 else columns_folded(kind, first, 1, 1, name)
+    return first if same(parts, 1) else columns_folded(kind, first, 1, 1, name)
 
 
 def columns_folded(kind: str, value: Definition, last: int, parts: int, name: str) -> Definition:
-    """A fold over leading axes, in parts."""
+    """A fold over leading axes, in parts; their number may be open, and one then."""
     rest = value.shape[last:]
-    shape = (parts, *rest) if parts > 1 else rest
+    shape = rest if same(parts, 1) else (parts, *rest)
     return Fold(
         shape=shape, type=value.type, name=name, kind=kind, operand=value, first=0, last=last, parts=parts
     )

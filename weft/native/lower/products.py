@@ -35,21 +35,28 @@ Memory = tuple[Definition, int, Shape]
 
 def memory_of(value: Definition) -> Memory:
     """Where the elements of a definition lie, once what it looks at is kept: offset and strides."""
-    if isinstance(value, Given):
-        return value, 0, row_major(value.shape) if value.strides is None else value.strides
-    if isinstance(value, View):
-        base, offset, strides = memory_of(value.base)
-        offset += sum(a * b for a, b in zip(strides, value.offsets))
-        moves = [sum(a * b[axis] for a, b in zip(strides, value.steps)) for axis in range(len(value.shape))]
-        return base, offset, tuple(moves)
-    if isinstance(value, Reshape):
-        base, offset, strides = memory_of(value.base)
-        if strides == row_major(value.base.shape):
-            return base, offset, row_major(value.shape)
-    same = unchanged(value)
-    if same is not None:
-        return memory_of(same)
-    return value, 0, row_major(value.shape)
+    seen: list[View | Reshape] = []
+    while True:
+        if isinstance(value, (View, Reshape)):
+            seen.append(value)
+            value = value.base
+            continue
+        same = unchanged(value)
+        if same is None:
+            break
+        value = same
+    own = value.strides if isinstance(value, Given) else None
+    base, offset, strides = value, 0, row_major(value.shape) if own is None else own
+    for look in reversed(seen):
+        if isinstance(look, View):
+            offset += sum(a * b for a, b in zip(strides, look.offsets))
+            strides = tuple([sum(a * b[axis] for a, b in zip(strides, look.steps))
+                             for axis in range(len(look.shape))])  # fmt: skip
+            continue
+        if strides != row_major(look.base.shape):
+            base, offset = look, 0
+        strides = row_major(look.shape)
+    return base, offset, strides
 
 
 def unchanged(value: Definition) -> Definition | None:

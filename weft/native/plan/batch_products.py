@@ -1,7 +1,7 @@
 """Stacking: a long sum of products with little depth as one product with much of it.
 
-Takes the definitions of a program; makes sums of products (the gradient of a weight that a recurrent network
-uses at every step) one product of matrices that lie one behind the other. One idea: the memory plan can place
+A rule that makes sums of products (the gradient of a weight that a recurrent network uses at every step) one
+product of matrices that lie one behind the other. One idea: the memory plan can place
 values that are computed apart side by side, so that they are one matrix and nothing is copied.
 
 # Note [Stacks]
@@ -21,8 +21,8 @@ from typing import Final
 
 from weft.native.ir.definitions import Definition, Direct, Given, Matrix, Part, Point, Product, Stack
 from weft.native.lower.joining import NOTHING
-from weft.native.plan.common_definitions import without_twins
-from weft.native.plan.fuse import ordered
+from weft.native.plan.common_definitions import CommonDefinitions
+from weft.native.plan.rewrite import Rule
 
 LEAST: Final = 2
 """How many products a sum has at least."""
@@ -163,17 +163,23 @@ def base_of(each: Product, left: bool) -> Definition:
     return each.operands[(each.left if left else each.right).operand]
 
 
-def stack(outputs: Sequence[Definition]) -> None:
-    """Makes long sums of products behind these definitions one product each."""
-    if not chains(ordered(outputs)):
-        return
-    without_twins(ordered(outputs))  # what is equal is one value, and lies at one place
-    order = ordered(outputs)
-    stacking = Stacking(outputs, order)
-    waiting = chains(order)
-    lies = [any(stacking.side(each, left) not in (None, (0,)) for each in chain for left in (True, False))
-            for chain in waiting]  # fmt: skip
-    for _, chain in sorted(zip(lies, waiting), key=lambda pair: not pair[0]):  # inputs settle an order
-        found = stacking.stacked(chain)
-        if found:
-            stacking.join(chain, found)
+class BatchProducts(Rule):
+    """Makes long sums of products one product each. What is equal is one value before that, and lies at one
+    place.
+    """
+
+    kinds = ()
+    first = (CommonDefinitions,)
+
+    def applies(self) -> bool:
+        return bool(chains(self.definitions.order))
+
+    def finish(self) -> None:
+        stacking = Stacking(self.definitions.outputs, self.definitions.order)
+        waiting = chains(self.definitions.order)
+        lies = [any(stacking.side(each, left) not in (None, (0,)) for each in chain for left in (True, False))
+                for chain in waiting]  # fmt: skip
+        for _, chain in sorted(zip(lies, waiting), key=lambda pair: not pair[0]):  # inputs settle an order
+            found = stacking.stacked(chain)
+            if found:
+                stacking.join(chain, found)

@@ -164,7 +164,7 @@ class _Building:
             columns = self.indices.apart(operand, rest, self.indices.linear(self.outer, loops))
             places += columns
         made = phase.elements.value(operand, places)
-        if rest and value.parts == 1:
+        if rest and same(value.parts, 1):
             access = self.access(value, columns)
         else:
             moves = [prod(self.indices.sizes[loop + 1 :]) if rest else 0 for loop in range(loops)]
@@ -271,7 +271,7 @@ def first_of(group: Group) -> Definition:
 
 def joined(sizes: Shape, moves: list[Shape]) -> tuple[Shape, list[Shape]]:
     """The loops without those of one turn, neighbours that move alike as one."""
-    loops = [loop for loop, size in enumerate(sizes) if size != 1]
+    loops = [loop for loop, size in enumerate(sizes) if not same(size, 1)]
     new_sizes: list[int] = []
     new_moves: list[list[int]] = [[] for _ in moves]
     for loop in reversed(loops):

@@ -1,29 +1,30 @@
-"""Twins: common subexpression elimination of definitions.
+"""Common definitions: those that are equal are computed once.
 
-Takes definitions in order, each behind what it is made of; makes readers of twins read one. One idea:
-a pointwise definition is what its function's code is, with what that has enclosed, so two that were made by
-the same line of an op's rule with equal numbers are equal: the spread that a norm needs, and its backward
-again, is computed once.
+A rule that makes readers of equal definitions read the first of them. One idea: a pointwise definition is
+what its function's code is, with what that has enclosed, so two that were made by the same line of an op's
+rule with equal numbers are equal: the spread that a norm needs, and its backward again, is computed once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
-from weft.native.ir.definitions import Definition, Fold, Gather, Given, Point, Reshape, View
+from weft.native.ir.definitions import Definition, Fold, Gather, Point, Reshape, View
 from weft.native.ir.sizes import Amount, Size
+from weft.native.plan.rewrite import Definitions, Rule
 
 PLAIN = frozenset({int, float, bool, str, type(None)})
 
 
-class Twins:
-    """Finds, for each definition, the first that is equal."""
+class CommonDefinitions(Rule):
+    """Finds, for each definition, the first that is equal. Outputs stay values of their own."""
 
-    def __init__(self) -> None:
-        self.first: dict[int, Definition] = {}
-        """By `id`; those that are not there are the first themselves."""
+    kinds = (View, Reshape, Gather, Fold, Point)
+    changes_outputs = False
+
+    def __init__(self, definitions: Definitions) -> None:
+        super().__init__(definitions)
         self.known: dict[Any, Definition] = {}
         self.keys: dict[int, tuple[Point, Any]] = {}
 
@@ -34,39 +35,28 @@ class Twins:
             found = self.keys[id(value)] = value, self.key(value.make)
         return found[1]
 
-    def of(self, value: Definition) -> Definition:
-        return self.first.get(id(value), value)
-
-    def add(self, value: Definition) -> None:
-        """Looks a definition up, whose operands become the first of their kind."""
-        if isinstance(value, Given):
-            return
-        if isinstance(value, (View, Reshape)):
-            value.base = self.of(value.base)
-            if isinstance(value, Reshape):
-                key: Any = (value.shape, id(value.base))
-            else:
-                key = (value.shape, id(value.base), value.offsets, value.steps)
-        elif isinstance(value, Gather):
-            value.base, value.index = self.of(value.base), self.of(value.index)
-            key = (value.shape, id(value.base), id(value.index), value.offset, value.moves)
-        elif isinstance(value, Fold):
-            value.operand = self.of(value.operand)
-            key = (value.kind, id(value.operand), value.first, value.last, value.parts)
-        elif type(value) is Point:
-            value.operands = [self.of(each) for each in value.operands]
-            operands = tuple([id(each) for each in value.operands])
-            key = (value.shape, value.type, operands, self.key_of(value))
-        else:  # calls are made as often as they stand there; their operands are numbered
-            operands_of_call = getattr(value, "operands", None)
-            if operands_of_call is not None:
-                operands_of_call[:] = [self.of(each) for each in operands_of_call]
-            return
+    def visit(self, value: Definition) -> None:
         if value.strides is not None:
             return
-        found = self.known.setdefault(key, value)
+        key = self.likeness(value)
+        found = value if key is None else self.known.setdefault(key, value)
         if found is not value:
-            self.first[id(value)] = found
+            self.definitions.replace(value, found)
+
+    def likeness(self, value: Definition) -> Any:
+        """What equal definitions have in common; None for those that are told apart."""
+        if isinstance(value, Reshape):
+            return value.shape, id(value.base)
+        if isinstance(value, View):
+            return value.shape, id(value.base), value.offsets, value.steps
+        if isinstance(value, Gather):
+            return value.shape, id(value.base), id(value.index), value.offset, value.moves
+        if isinstance(value, Fold):
+            return value.kind, id(value.operand), value.first, value.last, value.parts
+        if type(value) is not Point:  # parts lie at places of their own, and numbers are of Python's
+            return None
+        operands = tuple([id(each) for each in value.operands])
+        return value.shape, value.type, operands, self.key_of(value)
 
     def key(self, value: Any) -> Any:
         """What makes a function, or something that one has enclosed, what it is."""
@@ -86,11 +76,3 @@ class Twins:
         if isinstance(value, Definition):  # which one it is, operands say
             return Definition, value.shape, value.type
         return kind, id(value)
-
-
-def without_twins(order: Sequence[Definition]) -> Twins:
-    """Makes readers of equal definitions read the first of them."""
-    twins = Twins()
-    for value in order:
-        twins.add(value)
-    return twins

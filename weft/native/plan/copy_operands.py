@@ -1,20 +1,19 @@
 """Transposing: the second matrix of a product, copied into the layout that is fastest for BLAS.
 
-Takes the products of a program; gives those whose second matrix lies transposed (every `linear`) a copy of
-it, one for all products that read it. One idea: BLAS rearranges such a matrix for every call, at half the
+A rule that gives products whose second matrix lies transposed (every `linear`) a copy of it, one for all
+products that read it. One idea: BLAS rearranges such a matrix for every call, at half the
 speed of everything else where the first one has few rows, and slower than a transposition by registers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from weft.native.cpu.conv_code import Code
 from weft.native.ir.definitions import Definition, Direct, Matrix, Product
-from weft.native.ir.sizes import greatest, least, whole_number
-from weft.native.plan.fuse import ordered
+from weft.native.ir.sizes import at_least, greatest, least, negated, same, settled, where, whole_number
+from weft.native.plan.rewrite import Definitions, Rule
 
 BLOCK: Final = 8
 """Rows and columns of what is transposed at once."""
@@ -41,7 +40,7 @@ def text(type_: str) -> str:
     result, source = code.buffer(0), code.buffer(1)
     offset, leading, rows, columns, beside = code.numbers(2, 5)
     start = code.past(source, offset)
-    blocks = code.out.put(f"udiv i64 {code.add(columns, BLOCK - 1)}, {BLOCK}")
+    blocks = code.out.let(f"udiv i64 {code.add(columns, BLOCK - 1)}, {BLOCK}")
     with code.loop("%lo", "%hi") as item:
         entry, block = code.apart(item.at, blocks)
         here = code.past(start, code.mul(entry, beside))
@@ -56,16 +55,16 @@ def _block(code: Code, start: str, result: str, place: tuple[str, str], sizes: t
     """One block: whole ones by registers, those at the edges one element at a time."""
     (across, down), (leading, rows, columns) = place, sizes
     left, below = code.sub(columns, across), code.sub(rows, down)
-    whole = code.out.put(f"icmp sge i64 {code.least(left, below)}, {BLOCK}")
+    whole = code.out.let(f"icmp sge i64 {code.least(left, below)}, {BLOCK}")
     wide, narrow, done = (code.out.label(name) for name in ("whole", "part", "done"))
-    code.out.line(f"br i1 {whole}, label %{wide}, label %{narrow}")
-    code.enter(wide)
+    code.out.choose(whole, wide, narrow)
+    code.out.begin(wide)
     pointers = [_row(code, start, down, row, leading, across) for row in range(BLOCK)]
     vectors = _turned(code, [code.load(pointer) for pointer in pointers])
     for column, vector in enumerate(vectors):
         code.store(vector, _row(code, result, across, column, rows, down))
-    code.out.line(f"br label %{done}")
-    code.enter(narrow)
+    code.out.go(done)
+    code.out.begin(narrow)
     few, some = code.least(left, BLOCK), code.least(below, BLOCK)
     with code.loop("0", few) as right, code.loop("0", some) as lower:
         column_at, row_at = code.add(across, right.at), code.add(down, lower.at)
@@ -90,23 +89,27 @@ def _turned(code: Code, vectors: list[str]) -> list[str]:
                 places = [start + i // 2 + (BLOCK if i % 2 else 0) for i in range(BLOCK)]
                 mask = ", ".join(f"i32 {place}" for place in places)
                 shuffle = f"{code.vector} {a}, {code.vector} {b}, <{BLOCK} x i32> <{mask}>"
-                found.append(code.out.put(f"shufflevector {shuffle}"))
+                found.append(code.out.let(f"shufflevector {shuffle}"))
         vectors = found
     return vectors
 
 
-def is_slow(each: Product) -> bool:
-    """Whether BLAS would be slow with the second matrix as it lies."""
-    sizes = least(each.columns, each.depth) >= LEAST and FEWEST_ROWS <= each.rows <= MOST_ROWS
-    few = each.columns * each.depth <= MOST_ELEMENTS or each.rows < MOST_ROWS // 4
-    large = each.count == 1 or each.rows >= MANY_ROWS
-    return each.right.transposed and not each.packed and sizes and few and large
+def is_slow(each: Product) -> Any:
+    """Whether BLAS would be slow with the second matrix as it lies; calls decide where sizes are open."""
+    if not each.right.transposed or each.packed is True:
+        return False
+    rows, elements = each.rows, each.columns * each.depth
+    sizes = at_least(least(each.columns, each.depth), LEAST)
+    some = at_least(rows, FEWEST_ROWS) & at_least(MOST_ROWS, rows)
+    few = at_least(MOST_ELEMENTS, elements) | at_least(MOST_ROWS // 4 - 1, rows)
+    large = at_least(1, each.count) | at_least(rows, MANY_ROWS)
+    return settled(negated(each.packed) & sizes & some & few & large, rows, FEWEST_ROWS)
 
 
-def transposed(base: Definition, product: Product) -> Direct:
-    """A copy of a product's second matrix, or of the whole batch of them."""
+def transposed(base: Definition, product: Product, wanted: Any = True) -> Direct:
+    """A copy of a product's second matrix, or of the whole batch of them; empty where it is not wanted."""
     rows, columns, right = product.columns, product.depth, product.right
-    count = product.count if right.batch else 1
+    count = where(wanted, product.count if right.batch else 1, 0)
     work = whole_number(20 + ELEMENT * rows * columns * count)
     blocks = -(-columns // BLOCK) * count
     return Direct(
@@ -117,18 +120,30 @@ def transposed(base: Definition, product: Product) -> Direct:
     )  # fmt: skip
 
 
-def transpose(outputs: Sequence[Definition]) -> None:
-    """Gives the products behind these definitions copies of what lies badly."""
-    known: dict[tuple[int, ...], Direct] = {}
-    for each in ordered(outputs):
-        if not isinstance(each, Product) or not is_slow(each):
-            continue
-        base, left, right = each.operands[each.right.operand], each.left, each.right
-        count = each.count if right.batch else 1
-        key = id(base), right.offset, right.leading, each.depth, each.columns, count, right.batch
-        if key not in known:
-            known[key] = transposed(base, each)
-        operands = [each.operands[left.operand], known[key], *([] if each.onto is None else [each.onto])]
-        each.left = Matrix(0, left.offset, left.transposed, left.leading, left.batch)
-        each.operands = operands
-        each.right = Matrix(1, 0, False, each.columns, each.depth * each.columns if count > 1 else 0)
+class CopyOperands(Rule):
+    kinds = (Product,)
+
+    def __init__(self, definitions: Definitions) -> None:
+        super().__init__(definitions)
+        self.known: dict[tuple[Any, ...], Direct] = {}
+
+    def visit(self, value: Definition) -> None:
+        assert isinstance(value, Product)
+        wanted = is_slow(value)
+        if wanted is False:
+            return
+        base, left, right = value.operands[value.right.operand], value.left, value.right
+        count = value.count if right.batch else 1
+        number = None if wanted is True else wanted.expression
+        key = id(base), right.offset, right.leading, value.depth, value.columns, count, right.batch, number
+        if key not in self.known:
+            self.known[key] = transposed(base, value, wanted)
+        batch = 0 if same(count, 1) else value.depth * value.columns
+        if wanted is not True:
+            value.straight = Matrix(len(value.operands), 0, False, value.columns, batch)
+            value.operands, value.copied = [*value.operands, self.known[key]], wanted
+            return
+        onto = [] if value.onto is None else [value.onto]
+        value.operands = [value.operands[left.operand], self.known[key], *onto]
+        value.left = Matrix(0, left.offset, left.transposed, left.leading, left.batch)
+        value.right = Matrix(1, 0, False, value.columns, batch)

@@ -7,7 +7,9 @@ something of it, or reads the same memory, and if no way leads from that group t
 # Note [Failures]
 Whether the members of a group go together shows when its kernel is built: a reshape may cut across loops. All
 groups are built before the next try, with what is now known to be kept or alone; groups that the next try
-makes again are not built again. So a program takes a few tries, however long it is.
+makes again are not built again. So a program takes a few tries, however long it is. Where one failure after
+the other comes up in the same chain (of reshapes that all mix dimensions), groups that fail after many tries
+are taken apart altogether.
 
 # Note [Long chains]
 A thousand pointwise ops in a row would be one body, which is written by as deep a recursion, and LLVM takes
@@ -18,7 +20,7 @@ stay what they are, and pieces of a chain are often alike, so that one kernel is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import field
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -36,15 +38,17 @@ from weft.native.ir.definitions import (
     Opaque,
     Point,
     Product,
+    Reshape,
     Stack,
     View,
     operands_of,
 )
 from weft.native.ir.kernels import Kernel
-from weft.native.ir.sizes import hint, same
+from weft.native.ir.sizes import Sizes, hint, same
 from weft.native.plan.build import Built, built, first_of
-from weft.native.plan.common_definitions import without_twins
+from weft.native.plan.common_definitions import CommonDefinitions
 from weft.native.plan.likeness import Likeness, Unlike
+from weft.native.plan.rewrite import Definitions, ordered
 from weft.native.plan.units import Group, Keep, Load, Member, Split, row_major
 from weft.native.plan.work import CHUNK, product_work, work_of
 
@@ -61,7 +65,8 @@ MOST_PHASES = 6
 """How often a kernel walks along a row: what no walk has stored, the next one computes again."""
 DEEPEST = 48
 """How many definitions may be written into one another."""
-MOST_TRIES = 60
+MANY_TRIES = 60
+"""After so many, failures are no longer mended one by one."""
 HASTE = 0.01
 """Kernels that take a smaller part of a program's time than this are compiled quickly."""
 LITTLE = 1 << 14
@@ -81,29 +86,8 @@ class Plan:
     stored: dict[int, Definition] = field(default_factory=dict)
     draws: list[tuple[Any, int]] = field(default_factory=list)
     """See `weft.native.program.drawing`."""
-
-
-def ordered(outputs: Iterable[Definition]) -> list[Definition]:
-    """All definitions behind the outputs, each behind what it is made of."""
-    found: list[Definition] = []
-    seen: set[Definition] = set()
-    open_: list[Definition] = []  # whose operands are looked at; a None on the stack ends the last one
-    stack: list[Definition | None] = [*outputs]
-    stack.reverse()
-    while stack:
-        value = stack.pop()
-        if value is None:
-            found.append(open_.pop())
-        elif value not in seen:
-            seen.add(value)
-            operands: Sequence[Definition] = value.operands
-            if not operands:
-                found.append(value)
-                continue
-            open_.append(value)
-            stack.append(None)
-            stack += [each for each in reversed(operands) if each not in seen]
-    return found
+    sizes: Sizes | None = None
+    """Those that are open."""
 
 
 class Home:
@@ -286,7 +270,9 @@ class Fusing:
         shapes = (group.rows, group.inner), (second.rows, second.inner)
         if second.settled and group.settled and not same(*shapes):
             return
-        if group.across or second.across or None is not group.parts != second.parts is not None:
+        if group.across or second.across:
+            return
+        if group.parts is not None and second.parts is not None and not same(group.parts, second.parts):
             return
         if (is_one_row(group) and second.parts) or (is_one_row(second) and group.parts):
             return
@@ -411,11 +397,12 @@ def takes_shape(value: Definition, group: Group) -> bool:
         return False
     if value.parts and value.last == len(value.operand.shape):
         known = group.parts
-        return not is_one_row(group) and (known is None or known == value.parts)
+        return not is_one_row(group) and (known is None or same(known, value.parts))
     if not value.parts and value.last != len(value.operand.shape):
         return False
     rows, inner = loops_of(value)
-    if group.parts not in (None, value.parts) and (value.parts or rows == 1):
+    others = group.parts is not None and not same(group.parts, value.parts)
+    if others and (value.parts or rows == 1):
         return False
     if group.settled:
         return same((group.rows, group.inner), (rows, inner))
@@ -456,7 +443,7 @@ def kept_at_first(outputs: list[Definition], order: list[Definition]) -> dict[in
             kept[id(value)] = value
         if value.kept and not isinstance(value, Given):
             kept[id(value)] = value  # its rule knows that many elements read each of its own
-        for each in operands_of(value) if value.size > 1 else ():
+        for each in operands_of(value) if not same(value.size, 1) else ():
             if isinstance(each, Number) and costs[id(each)] >= DEAR:
                 kept[id(each)] = each  # once, not for each element
     return kept
@@ -494,7 +481,7 @@ class Planning:
 
     def __init__(self, outputs: list[Definition]) -> None:
         self.outputs = outputs
-        self.twins = without_twins(ordered(outputs))
+        self.common = Definitions(outputs).apply(CommonDefinitions)
         self.alike: dict[Any, tuple[Built, list[int]]] = {}
         self.order = ordered(outputs)
         self.kept = kept_at_first(outputs, self.order)
@@ -505,14 +492,22 @@ class Planning:
         self.reads: dict[int, list[Definition]] = {}
         """What the last try found that kept definitions read; right as long as no other is kept."""
         self.kept_then = 0
+        self.tries = 0
         self.reasons: list[str] = []
 
     def run(self) -> Plan:
-        for _ in range(MOST_TRIES):
+        while True:
+            known = self.progress()
             plan = self.attempt()
             if plan is not None:
                 return plan
-        raise NotImplementedError("fusion does not converge")
+            self.tries += 1
+            if self.progress() == known:
+                raise NotImplementedError("fusion does not converge")
+
+    def progress(self) -> tuple[int, ...]:
+        """What failures have taught so far: the next try is another one only where this has grown."""
+        return len(self.kept), len(self.alone), len(self.closed)
 
     def attempt(self) -> Plan | None:
         """The plan, or None where something had to be kept, or to be computed alone."""
@@ -564,7 +559,25 @@ class Planning:
                 elif not self.put_in_order(group) and not self.take_apart(home):
                     raise NotImplementedError(f"{keep.value.name}: {keep.reason}") from None
                 self.reasons.append(f"{keep.value.name}: {keep.reason}")
+            if found is None and self.tries >= MANY_TRIES:
+                self.keep_apart(group)
         return found
+
+    def keep_apart(self, group: Group) -> None:
+        """Has all that a group computes, but views, and what is reshaped, kept by kernels of their own."""
+        waiting = [member.value for member in group.members.values()]
+        parts: dict[int, Definition] = {}
+        while waiting:
+            value = waiting.pop()
+            if not isinstance(value, View) or id(value) in group.members:
+                parts[id(value)] = value
+            for each in operands_of(value):
+                if isinstance(value, Reshape) and not isinstance(each, Given):
+                    parts[id(each)] = each
+                if id(each) not in self.kept and not isinstance(each, Given):
+                    waiting.append(each)
+        for known in (self.kept, self.alone, self.closed):
+            known.update(parts)
 
     def take_apart(self, home: Home) -> bool:
         """Has all members of a group computed by kernels of their own, if that is something new."""
@@ -578,7 +591,7 @@ class Planning:
     def built_once(self, group: Group, is_stored: Callable[[Definition], bool]) -> Built:
         """The kernel of a group; that of a group that is like it, on other memory, if there is one."""
         try:
-            like = Likeness(group, is_stored, self.twins)
+            like = Likeness(group, is_stored, self.common)
         except Unlike:
             return built(group, is_stored)
         known = self.alike.get(like.key)
@@ -622,12 +635,12 @@ def hurried(steps: list[Built | Opaque]) -> None:
     total = 0
     for step in steps:
         if isinstance(step, Built):
-            work = work_of(step.sizes, step.kernel)
+            work = hint(work_of(step.sizes, step.kernel))
             _, before = kernels.get(id(step.kernel), (step.kernel, 0))
             kernels[id(step.kernel)] = step.kernel, before + work
             total += work
         elif isinstance(step, Product):
-            total += product_work(step)
+            total += hint(product_work(step))
         elif isinstance(step, Direct):
             total += hint(step.work) or CHUNK * hint(step.chunks)
     works: dict[Kernel, int] = {}

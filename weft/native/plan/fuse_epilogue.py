@@ -1,8 +1,8 @@
 """Epilogue fusion: pointwise ops that read only a convolution's result run before it is stored.
 
-Takes the outputs of a program; gives them with cheap pointwise definitions taken into the functions whose
-results they read. One idea: an activation behind a convolution costs nothing while the results are in
-registers, and takes memory and time of its own once they are not.
+A rule that takes cheap pointwise definitions into the functions whose results they read. One idea: an
+activation behind a convolution costs nothing while the results are in registers, and takes memory and time of
+its own once they are not.
 """
 
 from __future__ import annotations
@@ -10,20 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from weft.native.ir.definitions import (
-    Definition,
-    Direct,
-    Fold,
-    Gather,
-    Opaque,
-    Point,
-    Reshape,
-    View,
-    operands_of,
-)
+from weft.native.ir.definitions import Definition, Direct, Point
 from weft.native.ir.scalar import Body
 from weft.native.maths.emitting import Emitting
-from weft.native.plan.fuse import ordered
+from weft.native.plan.rewrite import Definitions, Rule
 
 DEAREST: Final = 8
 """How much a body may cost: it is written as often as there are registers."""
@@ -35,36 +25,27 @@ class Placed(Exception):
     """A body wants to know where its element is."""
 
 
-def absorb(outputs: Sequence[Any], others: Sequence[Definition]) -> list[Any]:
-    """The outputs, some of them other definitions than before; `others` are read, too."""
-    wanted = [each for each in outputs if isinstance(each, Definition)]
-    order = ordered([*wanted, *others])
-    readers: dict[int, list[Definition]] = {}
-    for value in order:
-        for each in operands_of(value):
-            readers.setdefault(id(each), []).append(value)
-    fixed = {id(each) for each in (*wanted, *others)}
-    instead: dict[int, Definition] = {}
-    taken: dict[int, list[Point]] = {}
-    for value in order:
+class FuseEpilogues(Rule):
+    kinds = (Point,)
+
+    def __init__(self, definitions: Definitions) -> None:
+        super().__init__(definitions)
+        self.taken: dict[int, list[Point]] = {}
+        """What functions compute of their results, by the `id` of these."""
+
+    def visit(self, value: Definition) -> None:
         if type(value) is not Point or len(value.operands) != 1 or value.kept:
-            continue
-        (operand,) = value.operands
-        base = instead.get(id(operand), operand)
-        if not isinstance(base, Direct) or base.finishing is None:
-            continue
-        if id(operand) in fixed or len(readers[id(operand)]) != 1:
-            continue
-        points = [*taken.get(id(base), ()), value]
+            return
+        (base,) = value.operands
+        if not isinstance(base, Direct) or base.finishing is None or self.definitions.uses(base) != 1:
+            return
+        points = [*self.taken.get(id(base), ()), value]
         body = body_of(points, base)
         if body is not None:
             base.text = base.finishing(body)
             base.name = f"{base.name} {value.name}"
-            taken[id(base)] = points
-            instead[id(value)] = base
-    for value in order if instead else ():
-        read(value, instead)
-    return [instead.get(id(each), each) for each in outputs]
+            self.taken[id(base)] = points
+            self.definitions.replace(value, base)
 
 
 def body_of(points: Sequence[Point], base: Direct) -> Body | None:
@@ -87,16 +68,3 @@ def body_of(points: Sequence[Point], base: Direct) -> Body | None:
     if made.type != base.type or loads != 1 or any(each.op in ALONE for each in body) or made.place == 0:
         return None
     return body
-
-
-def read(value: Definition, instead: dict[int, Definition]) -> None:
-    """Makes a definition read others."""
-    if isinstance(value, (Point, Opaque)):
-        value.operands[:] = [instead.get(id(each), each) for each in value.operands]
-    elif isinstance(value, (View, Reshape)):
-        value.base = instead.get(id(value.base), value.base)
-    elif isinstance(value, Gather):
-        value.base = instead.get(id(value.base), value.base)
-        value.index = instead.get(id(value.index), value.index)
-    elif isinstance(value, Fold):
-        value.operand = instead.get(id(value.operand), value.operand)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.native.ir.definitions import Definition, Fold, Gather, Given, Opaque, Point, Reshape, View
-from weft.native.plan.common_definitions import Twins
+from weft.native.plan.common_definitions import CommonDefinitions
 from weft.native.plan.units import Group
 
 
@@ -22,8 +22,10 @@ class Unlike(Exception):
 class Likeness:
     """What the kernel of a group follows from."""
 
-    def __init__(self, group: Group, is_stored: Callable[[Definition], bool], twins: Twins) -> None:
-        self.group, self.is_stored, self.twins = group, is_stored, twins
+    def __init__(
+        self, group: Group, is_stored: Callable[[Definition], bool], common: CommonDefinitions
+    ) -> None:
+        self.group, self.is_stored, self.common = group, is_stored, common
         self.numbers: dict[int, int] = {}
         self.met: list[Definition] = []
         self.facts: list[Any] = []
@@ -50,7 +52,7 @@ class Likeness:
             return place
         if isinstance(value, Point):
             operands = tuple([self.number(each) for each in value.operands])
-            return (*place, type(value), operands, self.twins.key_of(value))
+            return (*place, type(value), operands, self.common.key_of(value))
         if isinstance(value, View):
             return (*place, View, self.number(value.base), value.offsets, value.steps)
         if isinstance(value, Reshape):

@@ -8,7 +8,7 @@ so that calls may nest, and may come from several threads.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from weft.core.interrupts import let_through
 from weft.core.records import record
+from weft.native.ir.sizes import greatest, hint, unsimplified
 
 ALIGNMENT: Final = 64
 """A line of the cache, and the widest vector."""
@@ -28,8 +29,8 @@ class Lifetime:
     """A value: the first step that writes it, and the last one that reads it; both need it."""
 
     key: int
-    size: int
-    """In bytes."""
+    size: Any
+    """In bytes; may be open."""
     first: int
     last: int
 
@@ -38,12 +39,12 @@ class Lifetime:
 class Placement:
     """Where values lie."""
 
-    offsets: dict[int, int]
-    size: int
+    offsets: dict[int, Any]
+    size: Any
     """Of the whole block, in bytes."""
 
 
-def aligned(size: int) -> int:
+def aligned(size: Any) -> Any:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
@@ -78,7 +79,48 @@ def placed(lifetimes: Iterable[Lifetime]) -> Placement:
     return Placement(offsets, end)
 
 
-def in_runs(lifetimes: Iterable[Lifetime], runs: Iterable[Sequence[int]], alike: dict[int, int]) -> Placement:
+def placed_in_slots(lifetimes: Iterable[Lifetime]) -> Placement:
+    """Gives each value a slot that is free, one that has to grow the least. Sizes may be open: which values
+    share a slot is settled once, a slot is as large as its largest value, and slots lie one behind the other.
+    """
+    slots: list[_Slot] = []
+    for value in sorted(lifetimes, key=lambda each: (each.first, -hint(each.size))):
+        size = hint(value.size)
+        free = [slot for slot in slots if slot.last < value.first]
+        if free:
+            slot = min(free, key=lambda each: (max(size - each.hint, 0), max(each.hint - size, 0)))
+        else:
+            slot = _Slot()
+            slots.append(slot)
+        slot.take(value)
+    offsets: dict[int, Any] = {}
+    end: Any = 0
+    for slot in slots:
+        offsets |= dict.fromkeys(slot.keys, end)
+        end = unsimplified("add", end, aligned(greatest(*slot.sizes)))
+    return Placement(offsets, end)
+
+
+class _Slot:
+    """Memory for values that are not needed at the same time."""
+
+    def __init__(self) -> None:
+        self.keys: list[int] = []
+        self.sizes: dict[Any, None] = {}
+        self.hint, self.last = 0, -1
+
+    def take(self, value: Lifetime) -> None:
+        self.keys.append(value.key)
+        self.sizes[value.size] = None
+        self.hint, self.last = max(self.hint, hint(value.size)), value.last
+
+
+def in_runs(
+    lifetimes: Iterable[Lifetime],
+    runs: Iterable[Sequence[int]],
+    alike: dict[int, int],
+    placed: Callable[[Iterable[Lifetime]], Placement] = placed,
+) -> Placement:
     """Places values so that those of each run lie one behind the other, and some where others do."""
     values = {value.key: value for value in lifetimes}
     joined: list[Lifetime] = []

@@ -21,6 +21,7 @@ from typing import Any
 from weft.core.records import record
 from weft.native.ir.definitions import Definition, Direct, Given, Part, Point, Product, Stack, View, view
 from weft.native.ir.scalar import TYPES
+from weft.native.ir.sizes import at_least, hint, unsimplified, where
 from weft.native.plan.build import Built, built
 from weft.native.plan.units import Group, Member, row_major
 
@@ -282,11 +283,12 @@ def wished(
 
 
 def bunches(
-    steps: Sequence[Any], works: Sequence[int], homes: dict[int, Given]
-) -> Iterator[tuple[int, int, int, int]]:
+    steps: Sequence[Any], works: Sequence[Any], homes: dict[int, Given]
+) -> Iterator[tuple[int, Any, Any, Any]]:
     """Neighbouring small steps of which none needs another: the first one's number, how many there are, in
     how many chunks they are shared, and how long they take together. Their order is not settled then: whoever
-    gives memory to their values has to know that.
+    gives memory to their values has to know that. Where sizes are open, they are small in this call; in
+    others, where they are not, there are 0 of them.
     """
     first = 0
     wholes: dict[int, Definition] = {}
@@ -294,7 +296,7 @@ def bunches(
         last, work = first, 0
         made: set[int] = set()
         read: set[int] = set()
-        while last < len(steps) and _is_small(steps[last], int(works[last])):
+        while last < len(steps) and _is_small(steps[last], hint(works[last])):
             reads = {key for value in reads_of(steps[last]) for key in _memory_of(value, homes, wholes)}
             written = [_memory_of(value, homes, wholes) for value in writes_of(steps[last])]
             # Parts of one memory are beside each other, so only what reads all of it has to wait for them.
@@ -303,11 +305,24 @@ def bunches(
             if not isinstance(steps[last], Stack):  # which does nothing: what it shows is there already
                 made |= {key for keys in written for key in keys}
             read |= reads
-            work += int(works[last])
+            work += hint(works[last])
             last += 1
         if last - first > 1 and work >= LEAST_BUNCH:
-            yield first, last - first, min(last - first, work // BUNCH_CHUNK), work
+            yield first, *_bunch(works[first:last])
         first = max(last, first + 1)
+
+
+def _bunch(works: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """How many steps, in how many chunks, and their work, for any sizes."""
+    total: Any = 0
+    small: Any = True
+    for work in works:
+        total = unsimplified("add", total, work)
+        small = at_least(SMALL - 1, work) & small
+    count = len(works)
+    some = small & at_least(total, LEAST_BUNCH)
+    chunks = unsimplified("min", count, unsimplified("floordiv", total, BUNCH_CHUNK))
+    return where(some, count, 0), unsimplified("max", 1, chunks), total
 
 
 def _memory_of(value: Definition, homes: dict[int, Given], wholes: dict[int, Definition]) -> tuple[int, int]:

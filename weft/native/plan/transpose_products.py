@@ -1,18 +1,14 @@
-"""Turning: matrix products whose readers all transpose them are computed transposed.
+"""Transposing products: those whose readers all transpose them are computed transposed.
 
-Takes the definitions of a program; makes products whose readers all see them with rows and columns exchanged
-the product of the other matrices: `(a @ b).T` is `b.T @ a.T`. One idea: a transposed matrix costs a product
-nothing, or one early copy, while a transposed read of the result has a stride of a whole row.
+A rule that makes products whose readers all see them with rows and columns exchanged the product of the
+other matrices: `(a @ b).T` is `b.T @ a.T`. One idea: a transposed matrix costs a product nothing, or one
+early copy, while a transposed read of the result has a stride of a whole row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from weft.native.ir.definitions import Definition, Matrix, Product, View, operands_of
-from weft.native.plan.accumulate_products import reread
-from weft.native.plan.fuse import ordered
+from weft.native.ir.definitions import Definition, Matrix, Product, View
+from weft.native.plan.rewrite import Rule
 
 EXCHANGED = ((0, 1), (1, 0))
 
@@ -28,25 +24,18 @@ def flipped(matrix: Matrix) -> Matrix:
     return Matrix(matrix.operand, matrix.offset, not matrix.transposed, matrix.leading, matrix.batch)
 
 
-def turned(outputs: Sequence[Any], others: Sequence[Definition] = ()) -> None:
-    """Turns products; `others` are needed, too."""
-    wanted = [value for value in (*outputs, *others) if isinstance(value, Definition)]
-    order = ordered(wanted)
-    readers: dict[int, list[Definition]] = {}
-    for value in order:
-        for each in operands_of(value):
-            readers.setdefault(id(each), []).append(value)
-    fixed = {id(each) for each in wanted}
-    now: dict[int, Definition] = {}
-    for each in order:
-        if not isinstance(each, Product) or len(each.shape) != 2 or each.onto is not None:
-            continue
-        seen = readers.get(id(each), [])
-        if id(each) in fixed or not seen or any(id(view) in fixed for view in seen):
-            continue
-        if all(is_turned(view, each) for view in seen):
-            each.shape, each.rows, each.columns = each.shape[::-1], each.columns, each.rows
-            each.left, each.right = flipped(each.right), flipped(each.left)
-            now.update({id(view): each for view in seen})
-    for value in order if now else ():
-        reread(value, now)
+class TransposeProducts(Rule):
+    kinds = (Product,)
+
+    def visit(self, value: Definition) -> None:
+        assert isinstance(value, Product)
+        if len(value.shape) != 2 or value.onto is not None or self.definitions.is_wanted(value):
+            return
+        views = self.definitions.readers_of(value)
+        if not views or any(map(self.definitions.is_wanted, views)):
+            return
+        if all(is_turned(view, value) for view in views):
+            value.shape, value.rows, value.columns = value.shape[::-1], value.columns, value.rows
+            value.left, value.right = flipped(value.right), flipped(value.left)
+            for view in dict.fromkeys(views):
+                self.definitions.replace(view, value)

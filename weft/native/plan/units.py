@@ -98,15 +98,15 @@ class Indices:
         strides = row_major(shape)
         rest = linear[0]
         for axis, stride in enumerate(strides):
-            if shape[axis] > 1:
+            if not same(shape[axis], 1):
                 found[axis][0], rest = divmod(rest, stride)
         for loop, factor in enumerate(linear[1:]):
-            if factor and self.sizes[loop] > 1:
+            if factor and not same(self.sizes[loop], 1):
                 axis = self.axis_of(value, shape, strides, loop, factor)
                 found[axis][loop + 1] += factor // strides[axis]
         for size, place in zip(shape, found):  # an index past its axis would belong to the next one
             most = place[0] + sum(f * (n - 1) for f, n in zip(place[1:], self.sizes) if f > 0)
-            if most >= size > 1:
+            if not same(size, 1) and most >= size:
                 raise Keep(value, "a reshape of a slice")
         return tuple(map(tuple, found))
 
@@ -114,7 +114,7 @@ class Indices:
         """The axis along which a loop moves."""
         reach = factor * (self.sizes[loop] - 1)
         for axis, stride in enumerate(strides):
-            if shape[axis] == 1 or factor < stride:
+            if same(shape[axis], 1) or factor < stride:
                 continue
             upper = stride * shape[axis]
             if factor % stride:

@@ -68,12 +68,13 @@ class Draws:
 
     def __init__(self, rows: Sequence[Sequence[Any]]) -> None:
         self.rows = [(source, blocks) for source, blocks in rows]
-        self.runs: list[tuple[Source, list[int]]] = []
-        for source, blocks in self.rows:
-            if self.runs and self.runs[-1][0] == source:
-                self.runs[-1][1].append(blocks)
-            else:
-                self.runs.append((source, [blocks]))
+        self.counts = np.array([blocks for _, blocks in self.rows], np.int64)
+        """How many blocks each takes; native entries for all sizes write them."""
+        self.runs: list[tuple[Source, int, int]] = []
+        """Neighbours from one generator: the first, and the one behind the last."""
+        for number, (source, _) in enumerate(self.rows):
+            first = self.runs.pop()[1] if self.runs and self.runs[-1][0] == source else number
+            self.runs.append((source, first, number + 1))
 
     @property
     def example(self) -> Any:
@@ -97,8 +98,8 @@ class Draws:
     def take(self, inputs: Sequence[Any] = ()) -> Any:
         """The seeds of a call; generators move on."""
         numbers: list[int] = []
-        for source, parts in self.runs:
-            generator = self.generator(source, inputs)
+        for source, first, end in self.runs:
+            generator, parts = self.generator(source, inputs), self.counts[first:end].tolist()
             # A class of the user's is asked as often as eagerly, and so are draws that run once more.
             if type(generator).advance is not Generator.advance or is_apart():
                 for blocks in parts:
@@ -113,20 +114,17 @@ class Draws:
     def drawn(self, seeds: Any) -> Stretches:
         """What a call has drawn from the default generator."""
         numbers = seeds.tolist()
-        parts = zip(numbers[::2], numbers[1::2], [blocks for _, blocks in self.rows])
+        parts = zip(numbers[::2], numbers[1::2], self.counts.tolist())
         return {default_generator: [(key, offset, offset + blocks) for key, offset, blocks in parts]}
 
     def give_back(self, seeds: Any, inputs: Sequence[Any] = ()) -> None:
         """Undoes a call's draws, where nobody has drawn since."""
         numbers = seeds.tolist()
-        after = len(self.rows)
-        for source, parts in reversed(self.runs):
-            first = after - len(parts)
-            generator = self.generator(source, inputs)
-            for number in reversed(range(first, after)):
+        for source, first, end in reversed(self.runs):
+            generator, parts = self.generator(source, inputs), self.counts[first:end].tolist()
+            for number in reversed(range(first, end)):
                 key, offset = numbers[2 * number : 2 * number + 2]
                 generator.take_back(key, offset, parts[number - first])
-            after = first
 
 
 def sampled(op: Callable[..., Any], slot: int, number: int) -> Callable[..., Any]:

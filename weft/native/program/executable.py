@@ -15,34 +15,34 @@ Each value that lies in memory has a place: a number, by which records name it. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from math import prod
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from weft.core.expressions import Symbol
-from weft.core.records import replace
+from weft.core.expressions import Expression, Symbol
 from weft.native.cpu import blas, gemm, packing, tiers
 from weft.native.cpu.calls import CHECK, address
 from weft.native.cpu.engine import Functions, host
 from weft.native.cpu.outside import table
 from weft.native.cpu.pool import FIELDS
-from weft.native.ir.definitions import Definition, Direct, Given, Matrix, Number, Opaque, Part, Product, Stack
+from weft.native.ir.definitions import Definition, Direct, Given, Number, Opaque, Part, Product, Stack
 from weft.native.ir.scalar import FLOATS, TYPES
-from weft.native.ir.sizes import At, as_it_is
+from weft.native.ir.sizes import Amount, Size, Sizes, Truth, at_least, hint, is_open, now, where, word_of
 from weft.native.lower.lowering import NUMBER, Call, Lowering, Operand
 from weft.native.lower.numbers import any_of
-from weft.native.lower.opening import Opened, Places
-from weft.native.plan.accumulate_products import summed
-from weft.native.plan.batch_products import stack
+from weft.native.plan.accumulate_products import AccumulateProducts
+from weft.native.plan.batch_products import BatchProducts
 from weft.native.plan.build import Built
-from weft.native.plan.copy_operands import transpose
+from weft.native.plan.copy_operands import CopyOperands
 from weft.native.plan.fuse import Plan, fused
-from weft.native.plan.fuse_epilogue import absorb
-from weft.native.plan.memory import Lifetime, in_runs
+from weft.native.plan.fuse_epilogue import FuseEpilogues
+from weft.native.plan.memory import Lifetime, in_runs, placed, placed_in_slots
 from weft.native.plan.order import NATIVE, bunches, is_python, ordered, reads_of, wished, writes_of
-from weft.native.plan.transpose_products import turned
+from weft.native.plan.rewrite import Definitions, Rule
+from weft.native.plan.transpose_products import TransposeProducts
 from weft.native.plan.work import CHUNK, chunks_of, column_tiles, product_chunks, product_work, work_of
 from weft.native.program.drawing import Draws
 from weft.native.program.program import Program, Step
@@ -51,6 +51,11 @@ WRITTEN = "written"
 """Where a graph says which of its inputs the program may write: numbers of inputs and of outputs."""
 TOGETHER = 4
 """How many failures a kernel looks at."""
+RULES: tuple[type[Rule], ...] = (TransposeProducts, AccumulateProducts, FuseEpilogues)
+"""What is done to the definitions of a program, in this order."""
+PACKED: tuple[type[Rule], ...] = (BatchProducts, packing.PackOperands)
+COPIED: tuple[type[Rule], ...] = (CopyOperands,)
+"""What comes when it is known which lie in inputs: the first where products may be packed, last always."""
 
 
 def numpy_type(name: str) -> Any:
@@ -78,7 +83,8 @@ def whole_of(value: Definition) -> Definition | None:
 
 
 class Executable(Program):
-    """A program for inputs of certain shapes, strides and types."""
+    """A program for inputs of certain shapes, strides and types; where sizes are open, for those of these
+    inputs, with formulas for all others: see `weft.native.program.template`."""
 
     def __init__(
         self,
@@ -86,70 +92,119 @@ class Executable(Program):
         plan: Plan,
         inputs: Sequence[Any],
         homes: dict[int, Given] | None = None,
-        at: Callable[[Any], Any] = as_it_is,
-        code_of: Executable | None = None,
     ) -> None:
-        """`at`: the numbers of this call for open sizes; `code_of`: one that was made for other sizes."""
-        self.plan, self.at = plan, at
+        self.plan = plan
         self.homes = homes or {}
         self.places: dict[int, int] = {}
         self.keep: list[Any] = []
         self.values: dict[int, Definition] = {}
-        self.draws = Draws(at(plan.draws)) if plan.draws else None
+        self.draws = Draws(hint(plan.draws)) if plan.draws else None
         self.inputs = len(inputs) + bool(plan.draws)
         self.python: dict[int, tuple[Step, int]] = {}
-        self.work = 0
+        self.work: Any = 0
         self.splits = False
-        steps = plan.steps if at is as_it_is else [settled(each, at) for each in plan.steps]
-        self.functions = Functions(drafts=tiers.are_used()) if code_of is None else code_of.functions
-        names = self.compile(steps)
-        records = [
-            self.step(number, known, each, name)
-            for number, (known, each, name) in enumerate(zip(plan.steps, steps, names))
+        self.choices: dict[Symbol, str] = {}
+        """Functions among which open sizes choose, by the symbols that stand for their addresses."""
+        self.records: list[list[Any]] = []
+        self.functions = Functions(drafts=tiers.are_used())
+        names = self.compile(plan.steps)
+        self.rows = [
+            self.step(number, each, name) for number, (each, name) in enumerate(zip(plan.steps, names))
         ]
-        self.code = np.array(records or [[0] * FIELDS], np.int64)
-        self.count = len(records)
+        """The code, and the numbers of each step, open ones as formulas."""
+        self.count = len(self.rows)
         self.spans = [(number, number) for number in range(self.count)]
         """From which step to which each step may run."""
-        for first, together, chunks, work in bunches(plan.steps, self.code[:, 4].tolist(), self.homes):
-            self.code[first, 5:] = together, chunks, work
+        for first, together, chunks, work in bunches(plan.steps, [row[4] for row in self.rows], self.homes):
+            self.rows[first][5:] = together, chunks, work
             self.splits = True
-            self.spans[first : first + together] = [(first, first + together - 1)] * together
-        self.outputs = [self.output(each) for each in outputs]
+            self.spans[first : first + hint(together)] = [(first, first + hint(together) - 1)] * hint(
+                together
+            )
+        self.code = self.written_rows()
+        self.results_of_call = [self.output(each) for each in outputs]
+        self.outputs = now(self.results_of_call)
         self.lay_out(inputs)
 
+    def written_rows(self) -> Any:
+        """The code of this call: see Note [Records of a program] in `weft.native.cpu.pool`."""
+        ends = [*accumulate(map(len, self.records))]
+        self.words = np.array([hint(number) for row in self.records for number in row] or [0], np.int64)
+        records = [self.words[end - len(row) : end] for row, end in zip(self.records, ends)]
+        self.keep += records
+        known = self.function_addresses()
+        made = []
+        for row in self.rows:
+            function, number, *rest = row
+            at = function.expression.evaluate(known) if type(function) is Size else function
+            made.append([at, 0 if number < 0 else address(records[number]), *hint(rest)])
+        return np.array(made or [[0] * FIELDS], np.int64)
+
+    def function_addresses(self) -> dict[Symbol, int]:
+        """What symbols stand for where functions are chosen by sizes."""
+        values = {} if self.plan.sizes is None else dict(self.plan.sizes.values)
+        return values | {symbol: self.functions.address(name) for symbol, name in self.choices.items()}
+
     # -- what does not depend on a call ----------------------------------------------------------------------
-    def compile(self, steps: Sequence[Any]) -> list[str]:
-        """Makes machine code; gives the names of the steps' functions."""
+    def compile(self, steps: Sequence[Any]) -> list[Any]:
+        """Makes machine code; gives the names of the steps' functions, or the numbers that choose them."""
         kernels = {id(step.kernel): step.kernel for step in steps if isinstance(step, Built)}
         known = {key: self.functions.kernel(kernel) for key, kernel in kernels.items()}
         names = [self.function_of(step, known) for step in steps]
         self.functions.load(self.drafts(steps, names) if tiers.are_used() else {})
         self.multiplies = any(
-            isinstance(step, Product) and not step.packed and not gemm.is_better(step) for step in steps
+            isinstance(step, Product) and step.packed is not True and gemm.is_better(step) is not True
+            for step in steps
         )
         self.outside = table()
         return names
 
-    def drafts(self, steps: Sequence[Any], names: list[str]) -> dict[str, list[str]]:
+    def drafts(self, steps: Sequence[Any], names: list[Any]) -> dict[str, list[str]]:
         """The functions that are compiled quickly first: see Note [Drafts] in `weft.native.cpu.tiers`."""
-        works = dict.fromkeys(names, 0)
+        works: dict[str, int] = {}
         for step, name in zip(steps, names):
-            works[name] += draft_work(step)
+            for each in (name,) if type(name) is str else [self.choices[one] for one in named(name)]:
+                works[each] = works.get(each, 0) + draft_work(step)
         return tiers.drafts_of(self.functions.missing, works)
 
-    def function_of(self, step: Any, known: dict[int, str]) -> str:
+    def function_of(self, step: Any, known: dict[int, str]) -> Any:
         """The name of a step's function; "" where Python does it. Kernels' are known, by their `id`."""
         if isinstance(step, Built):
             return known[id(step.kernel)]
         if isinstance(step, Product):
-            batched = step.count > 1 or column_tiles(step) > 1
-            if step.packed:
-                return self.functions.text(packing.lines(step.right.transposed))
-            if gemm.is_better(step):
-                return self.functions.text(gemm.lines(step.type, batched, host()[2]))
-            return self.functions.text(blas.lines(step.type, batched))
+            batched = at_least(step.count, 2) | at_least(column_tiles(step), 2)
+            return self.either(
+                step.packed,
+                lambda: self.functions.text(packing.lines(step.right.transposed)),
+                lambda: self.either(
+                    gemm.is_better(step),
+                    lambda: self.one_of(batched, lambda many: gemm.lines(step.type, many, host()[2])),
+                    lambda: self.one_of(batched, lambda many: blas.lines(step.type, many)),
+                ),
+            )
         return self.functions.text(step.text.splitlines()) if isinstance(step, Direct) else ""
+
+    def either(self, condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+        """The name of one of two functions, or what chooses one in each call."""
+        if type(condition) is not Truth:
+            return yes() if condition else no()
+        return where(condition, self.choice(yes(), condition.owner), self.choice(no(), condition.owner))
+
+    def one_of(self, condition: Any, lines: Callable[[bool], list[str]]) -> Any:
+        """The function with these lines, where a condition holds, and where it does not."""
+        return self.either(
+            condition,
+            lambda: self.functions.text(lines(True)),
+            lambda: self.functions.text(lines(False)),
+        )
+
+    def choice(self, name: Any, owner: Sizes) -> Any:
+        """A function as a number."""
+        if type(name) is not str:
+            return name
+        symbol = Symbol(f"@{name}", int)
+        self.choices[symbol] = name
+        return Size(owner, Expression("symbol", (symbol,), int), 0)
 
     def place(self, value: Definition) -> int:
         """The place of a value in a call; see Note [Places]."""
@@ -164,73 +219,86 @@ class Executable(Program):
 
     def output(self, each: Any) -> int | tuple[str, Any]:
         if not isinstance(each, Definition):
-            return "constant", self.at(each)
+            return "constant", each
         each = self.homes.get(id(each), each)
         if isinstance(each, Given):
             return ("constant", each.constant) if each.input is None else ("input", each.input)
         return self.place(each)
 
-    def step(self, number: int, known: Any, each: Any, name: str) -> list[int]:
-        """The record of a step: see Note [Records of a program] in `weft.native.cpu.pool`. `known`: the step
-        as
-        it is planned, which values have as theirs; `each`: with the numbers of this call."""
+    def step(self, number: int, each: Any, name: Any) -> list[Any]:
+        """The row of a step: see Note [Records of a program] in `weft.native.cpu.pool`."""
         if isinstance(each, Product):
-            return self.product_step(self.place(known), each, name)
+            return self.product_step(each, name)
         if isinstance(each, Direct):
-            places = [self.place(value) for value in (*writes_of(known), *each.operands)]
+            places = [self.place(value) for value in (*writes_of(each), *each.operands)]
             record = [*places, *each.numbers]
-            work = -1 if each.checks else each.work or each.chunks * CHUNK
-            return self.record(self.functions.address(name), record, each.rows, each.chunks, work)
+            known = each.work if is_open(each.work) or each.work else each.chunks * CHUNK
+            work = -1 if each.checks else known
+            return self.record(name, record, each.rows, each.chunks, work)
         if not isinstance(each, Built):
-            self.python[number] = self.call_step(known, each), self.place(known)
-            return [0] * FIELDS
+            self.python[number] = self.call_step(each), self.place(each)
+            return [0, -1, *[0] * (FIELDS - 2)]
         record = [*each.sizes]
         for load in each.operands:
             record += [self.place(load.value), load.offset, *load.strides]
-        record += [number_word(self.at(value), type_) for type_, value in each.scalars]
+        record += [number_word(value, type_) for type_, value in each.scalars]
         rows = prod(each.sizes[:-1]) if len(each.sizes) > 1 else each.sizes[0]
         work = work_of(each.sizes, each.kernel)
-        function = self.functions.address(name)
-        chunks = each.chunks or chunks_of(each.sizes, each.kernel)
-        return self.record(function, record, rows, chunks, work)
+        return self.record(name, record, rows, each.chunks or chunks_of(each.sizes, each.kernel), work)
 
-    def record(self, function: int, numbers: list[int], rows: int, chunks: int, work: int) -> list[int]:
-        kept = np.array(numbers, np.int64)
-        self.keep.append(kept)
-        self.work += max(work, 0)
-        self.splits |= chunks > 1
-        return [function, address(kept), rows, chunks, work, 0, 0, 0]
+    def record(self, name: Any, numbers: list[Any], rows: Any, chunks: Any, work: Any) -> list[Any]:
+        self.records.append(numbers)
+        self.work += hint(work) if hint(work) > 0 else 0
+        self.splits |= is_open(chunks) or chunks > 1
+        function = self.functions.address(name) if type(name) is str else name
+        return [function, len(self.records) - 1, rows, chunks, work, 0, 0, 0]
 
-    def product_step(self, place: int, each: Product, name: str) -> list[int]:
+    def product_step(self, each: Product, name: Any) -> list[Any]:
         """See Note [Record of a product] in `weft.native.cpu.blas`."""
-        tiles = 1 if each.packed else column_tiles(each)
+        packed, copied, left, right = each.packed, each.copied, each.left, each.right
+        straight = right if each.straight is None else each.straight
+        panels = left.operand if each.panels is None else each.panels
+        places = [self.place(value) for value in each.operands]
+        tiles = where(packed, 1, column_tiles(each))
         columns = each.columns // tiles
-        record = [each.rows, columns, each.depth, each.left.transposed, each.right.transposed]
-        for part in (each.left, each.right):
-            record += [self.place(each.operands[part.operand]), part.offset, part.leading]
-        record += [place, 0, each.columns]
-        function = self.functions.address(name)
-        if tiles > 1:
-            across = each.right.leading if each.right.transposed else 1
-            record += [0, columns * across, columns, each.onto is not None]
-            return self.record(function, record, tiles, tiles, product_work(each))
-        if each.packed:
-            strips = packing.strips_of(each)
-            record += [*packing.numbers_of(each), each.onto is not None]
-            return self.record(function, record, strips, packing.chunks_of(each), product_work(each))
-        record += [each.left.batch, each.right.batch, each.rows * each.columns, each.onto is not None]
-        rows = each.count if each.count > 1 else each.rows
-        return self.record(function, record, rows, product_chunks(each), product_work(each))
+        transposed = where(copied, 0, int(right.transposed))
+        leading = where(copied, straight.leading, right.leading)
+        several = at_least(tiles, 2)
+        across = where(copied, 1, leading if right.transposed else 1)
+        batches = (
+            where(several, 0, left.batch),
+            where(several, columns * across, where(copied, straight.batch, right.batch)),
+            where(several, columns, each.rows * each.columns),
+        )
+        alike = packed is True  # whose first matrix is the copy
+        ours = batches if packed is False else packing.numbers_of(each)
+        record: list[Any] = [
+            each.rows, columns, each.depth, left.transposed, transposed,
+            where(packed, places[panels], places[left.operand]),
+            left.offset if alike else where(packed, 0, left.offset),
+            left.leading if alike else where(packed, each.depth, left.leading),
+            where(copied, places[straight.operand], places[right.operand]),
+            where(copied, straight.offset, right.offset), leading,
+            self.place(each), 0, each.columns,
+            *[where(packed, *pair) for pair in zip(ours, batches, strict=True)],
+            each.onto is not None,
+        ]  # fmt: skip
+        rows = where(several, tiles, where(at_least(each.count, 2), each.count, each.rows))
+        chunks = where(several, tiles, product_chunks(each))
+        if packed is not False:
+            rows = where(packed, packing.strips_of(each), rows)
+            chunks = where(packed, packing.chunks_of(each), chunks)
+        return self.record(name, record, rows, chunks, product_work(each))
 
-    def call_step(self, known: Opaque, each: Opaque) -> Step:
-        """A step that calls an op's own kernel. What it gives must not lie in the block: others may look at
-        it when the block is somebody else's.
+    def call_step(self, each: Opaque, at: Callable[[Any], Any] = now) -> Step:
+        """A step that calls an op's own kernel, with `at` the numbers of a call. What it gives must not lie
+        in the block: others may look at it when the block is somebody else's.
         """
         call: Call = each.call
         operands = [self.place(value) for value in each.operands]
-        target = self.place(known)
+        target = self.place(each)
         whole = self.places.setdefault(id(call), len(self.places))  # all results, where there are several
-        bound = self.at(call.bound)
+        bound, shape = at(call.bound), at(each.shape)
         numbers = {place for place, value in enumerate(each.operands) if isinstance(value, Number)}
 
         def argument(value: Any, arrays: list[Any]) -> Any:
@@ -253,7 +321,7 @@ class Executable(Program):
                 result = getattr(result, "array", result)
                 arrays[target] = result.copy("K") if low <= address(result) < high else result
                 return
-            result = np.ascontiguousarray(result).reshape(each.shape)
+            result = np.ascontiguousarray(result).reshape(shape)
             arrays[target] = result.copy() if low <= address(result) < high else result
 
         return run
@@ -266,17 +334,21 @@ class Executable(Program):
         wanted = {each for each in self.outputs if isinstance(each, int)}
         ours = {p: v for p, v in self.values.items() if is_ours(v)}
         made = [(p, v) for p, v in ours.items() if p in wanted]
-        self.made = [(p, self.at((v.shown or (v.shape,))[0]), numpy_type(v.type)) for p, v in made]
-        self.strides = [self.at(strides_of(v)) for _, v in made]
+        self.formulas: dict[str, Any] = {
+            "made": [(p, (v.shown or (v.shape,))[0], numpy_type(v.type)) for p, v in made],
+            "strides": [strides_of(v) for _, v in made],
+        }
         inside = {p: v for p, v in ours.items() if p not in wanted}
-        plan = in_runs(self.lifetimes(inside), *self.stacks(inside))
-        self.arena = [(p, plan.offsets[p]) for p in inside]
-        self.arena_bytes = plan.size
+        place = placed if self.plan.sizes is None else placed_in_slots
+        plan = in_runs(self.lifetimes(inside), *self.stacks(inside), place)
+        self.formulas["arena"] = [(p, plan.offsets[p]) for p in inside]
+        self.formulas["arena_bytes"] = plan.size
         over = {self.place(home) for home in self.homes.values()}
         self.written = [(place, n) for place, n in self.givens if place in over]
         self.numbers = [place for place, _ in made if isinstance(self.values[place], Number)]
-        if self.python:
-            self.looked_at = self.views(inside)
+        self.formulas["looked_at"] = self.views(inside, plan.offsets) if self.python else []
+        for name, value in self.formulas.items():
+            setattr(self, name, value if self.plan.sizes is None else now(value))
         self.size = len(self.places)
         self.connect(inputs)
 
@@ -289,9 +361,7 @@ class Executable(Program):
                 if place in inside:
                     first.setdefault(place, start)
                     last[place] = end
-        sizes = {
-            place: self.at(value.size) * numpy_type(value.type).itemsize for place, value in inside.items()
-        }
+        sizes = {place: value.size * numpy_type(value.type).itemsize for place, value in inside.items()}
         return [Lifetime(place, sizes[place], first[place], last[place]) for place in first]
 
     def stacks(self, inside: dict[int, Definition]) -> tuple[list[list[int]], dict[int, int]]:
@@ -311,48 +381,34 @@ class Executable(Program):
                 raise NotImplementedError("a value that would be part of two stacked buffers")
         return runs, alike
 
-    def views(self, inside: dict[int, Definition]) -> list[tuple[int, tuple[int, ...], Any, int]]:
+    def views(
+        self, inside: dict[int, Definition], offsets: dict[int, Any]
+    ) -> list[tuple[int, tuple[int, ...], Any, int]]:
         """The values of the block that Python reads."""
-        offsets = dict(self.arena)
         read = {self.places[id(v)] for s in self.plan.steps if is_python(s) for v in reads_of(s)}
         found = [(place, inside[place]) for place in sorted(read & set(inside))]
-        return [(place, self.at(v.shape), numpy_type(v.type), offsets[place]) for place, v in found]
+        return [(place, v.shape, numpy_type(v.type), offsets[place]) for place, v in found]
 
 
 def draft_work(step: Any) -> int:
     """How many ns of a step are spent in code of ours."""
     if isinstance(step, Built):
-        return work_of(step.sizes, step.kernel)
+        return int(hint(work_of(step.sizes, step.kernel)))
     if isinstance(step, Product):
-        return product_work(step) if step.packed or gemm.is_better(step) else 0  # else BLAS
-    return (step.work or step.chunks * CHUNK) if isinstance(step, Direct) else 0
+        ours = hint(step.packed) or hint(gemm.is_better(step))
+        return int(hint(product_work(step))) if ours else 0  # else BLAS
+    return int(hint(step.work) or hint(step.chunks) * CHUNK) if isinstance(step, Direct) else 0
 
 
-def settled(step: Any, at: Callable[[Any], Any]) -> Any:
-    """A step with the numbers of a call; values are the same."""
-    if isinstance(step, Built):
-        loads = [replace(load, offset=at(load.offset), strides=at(load.strides)) for load in step.operands]
-        return replace(step, sizes=at(step.sizes), operands=loads, chunks=at(step.chunks))
-    names = NUMBERS_OF.get(type(step), ())
-    changed = {name: at(getattr(step, name)) for name in names}
-    if isinstance(step, Product):
-        changed |= {name: settled_matrix(getattr(step, name), at) for name in ("left", "right")}
-    return replace(step, shape=at(step.shape), **changed)
+def named(chooses: Size) -> list[Symbol]:
+    """The functions among which a number chooses."""
+    return [symbol for symbol in chooses.expression.symbols if symbol.name.startswith("@")]
 
 
-NUMBERS_OF: Final[dict[type, tuple[str, ...]]] = {
-    Product: ("rows", "columns", "depth", "count"),
-    Direct: ("numbers", "rows", "chunks", "work"),
-    Stack: ("numbers", "rows", "chunks", "work"),
-}
-
-
-def settled_matrix(matrix: Matrix, at: Callable[[Any], Any]) -> Matrix:
-    return replace(matrix, offset=at(matrix.offset), leading=at(matrix.leading), batch=at(matrix.batch))
-
-
-def number_word(value: int, type_: str) -> int:
+def number_word(value: Any, type_: str) -> Any:
     """A number as kernels take it: floats of all widths as the bits of a double."""
+    if type(value) in (Size, Amount):
+        return word_of(value) if type_ in FLOATS else value
     if type_ in FLOATS:
         return int(np.array(value, np.float64).view(np.int64))
     return int(np.array(value).astype(TYPES[type_]).astype(np.int64))
@@ -364,50 +420,21 @@ def executable(graph_module: Any, arrays: Sequence[Any]) -> Executable:
     return Executable(outputs, plan, arrays, homes)
 
 
-class Template:
-    """The program of a graph with open sizes: planned and compiled once, with numbers that a call settles."""
-
-    def __init__(self, graph_module: Any, places: Places, inputs: Sequence[Any], wrap: Any) -> None:
-        opened = Opened(graph_module.graph, places, inputs, wrap)
-        lowering = Lowering(opened.graph, inputs, opened)
-        self.outputs, self.plan, self.homes = planned(lowering, graph_module)
-        self.first = self.at(opened.sizes.values, inputs)
-        self.conditions = opened.sizes.conditions
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether it serves nothing but the numbers of the call for which it was made."""
-        return any(truth and each.op == "eq" for each, truth in self.conditions.items())
-
-    def fits(self, values: dict[Symbol, int]) -> bool:
-        """Whether what planning has decided holds for these sizes."""
-        return all(bool(each.evaluate(values)) is truth for each, truth in self.conditions.items())
-
-    def at(self, values: Mapping[Symbol, int], inputs: Sequence[Any]) -> Executable:
-        """The program for these sizes, which shares code with all others."""
-        first = getattr(self, "first", None)
-        return Executable(self.outputs, self.plan, inputs, self.homes, At(values), first)
-
-
 def planned(lowering: Lowering, graph_module: Any) -> tuple[list[Any], Plan, dict[int, Given]]:
     """What a program gives, its steps, and the inputs in whose memory values lie."""
     program = lowering.run(lambda path: _attribute(graph_module, path))
-    turned(program.outputs, [*program.checks, *program.failures])
-    program.outputs = summed(program.outputs, [*program.checks, *program.failures])
-    program.outputs = absorb(program.outputs, [*program.checks, *program.failures])
+    definitions = Definitions(program.outputs, [*program.checks, *program.failures])
+    definitions.apply_all(RULES)
     given = [lowering.values[node] for node in program.inputs]
     pairs = graph_module.graph.meta.get(WRITTEN, ())
-    outputs, written = wished(program.outputs, given, pairs)
+    outputs, written = wished(definitions.outputs, given, pairs)
     wanted = [value for value in outputs if isinstance(value, Definition)]
-    if lowering.packs:
-        stack(wanted)
-        if host()[2] == packing.VECTOR_BYTES:
-            packing.pack(wanted)
-    transpose(wanted)
+    Definitions(wanted).apply_all((*PACKED, *COPIED) if lowering.packs else COPIED)
     plan = fused([*wanted, *program.checks, *checks_of(program.failures)])
     found = ordered(plan.steps, list(written.values()))
     plan.steps = found.steps
     plan.draws = program.draws
+    plan.sizes = None if lowering.opened is None else lowering.opened.sizes
     plan.reasons += found.reasons
     for number, (_, target) in written.items():
         outputs[number] = target

@@ -61,6 +61,8 @@ def faults(stepping: Stepping) -> list[Fault]:
 class Traced(Executable):
     """A program that reports the first step producing NaN or an infinity."""
 
+    looks = False
+
     def make_frame(self) -> Any:
         """There is no way around `__call__`."""
         return None
@@ -74,6 +76,8 @@ class Traced(Executable):
 
 class Tracing(Compiled):
     """A graph whose programs are all traced."""
+
+    opens = False
 
     def made(self, arrays: list[Any]) -> Program:
         module = self.module_for(arrays)

@@ -129,6 +129,8 @@ class Program:
     frame: Frame | None
     piecewise: bool = False
     """Whether steps are run apart though none needs Python."""
+    looks: bool = True
+    """Whether a call sees by itself that inputs are not as the program was made for."""
     key: str | None = None
     """Under which it is on disk."""
     keep_again: Callable[[], None] | None = None

@@ -231,6 +231,8 @@ class _Nothing:
 class Reference(Executable):
     """A program without machine code."""
 
+    looks = False
+
     def compile(self, steps: Sequence[Any]) -> list[str]:
         self.functions: Any = _Nothing()
         self.multiplies = False
@@ -249,6 +251,8 @@ class Reference(Executable):
 
 class Interpreted(Compiled):
     """A graph, with a program per layout of its inputs, all of which are read."""
+
+    opens = False
 
     def made(self, arrays: list[Any]) -> Program:
         module = self.module_for(arrays)

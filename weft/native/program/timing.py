@@ -79,6 +79,8 @@ class Timed(Executable):
 class Timing(Compiled):
     """A graph whose programs are all timed."""
 
+    opens = False
+
     def made(self, arrays: list[Any]) -> Program:
         began = perf_counter()
         module = self.module_for(arrays)

@@ -1,0 +1,216 @@
+"""Native entries that serve all sizes of a template: equal to eager, and quiet about nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+import weft.nn.functional as F
+from weft.compiler import settings as options
+from weft.native.backend import Compiled
+from weft.native.entry import factory
+from weft.native.entry.opened import opened_call
+
+SIZES = (5, 7, 9, 3, 64, 12, 200, 2, 33, 500, 11)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The calls for which open entries were made; calls that Python served are counted."""
+    found: list[Any] = []
+    before = opened_call
+
+    def noted(*args: Any) -> Any:
+        made = before(*args)
+        if made is not None:
+            found.append(made)
+        return made
+
+    monkeypatch.setenv("WEFT_CACHE", "0")
+    monkeypatch.setattr(options, "strict", True)
+    monkeypatch.setattr(factory._opened, "opened_call", noted, raising=False)
+    weft.compiler.reset()
+    return found
+
+
+@pytest.fixture
+def by_python(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many calls of programs Python did."""
+    calls = [0]
+    before = Compiled.__call__
+
+    def counted(self: Compiled, *inputs: Any) -> Any:
+        calls[0] += 1
+        return before(self, *inputs)
+
+    monkeypatch.setattr(Compiled, "__call__", counted)
+    return calls
+
+
+PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    "pointwise": lambda x: (x * 2).tanh() + 1,
+    "sum": lambda x: (x * x).sum(),
+    "sum of rows": lambda x: (x.exp() - 1).sum(0),
+    "mean": lambda x: x.mean(),
+    "softmax": lambda x: weft.softmax(x, 0),
+    "product": lambda x: x @ weft.ones(4, 3),
+    "gram": lambda x: x.t() @ x,
+    "outer": lambda x: (x @ x.t()).sum(1),
+    "size as a number": lambda x: x / x.shape[0] + x.shape[0],
+    "slices": lambda x: x[1:] - x[:-1],
+    "cat": lambda x: weft.cat([x, x * 2], 0).sum(1),
+    "reshape": lambda x: (x.reshape(-1) * 3).view(2, -1) + 1,
+    "gather": lambda x: x[weft.arange(x.shape[0] - 1, -1, -1)] * 2,
+    "layer_norm": lambda x: F.layer_norm(x, (4,)),
+    "loss": lambda x: F.cross_entropy(x, weft.arange(x.shape[0]) % 4),
+    "two results": lambda x: (x.relu(), x.sum(1, keepdim=True)),
+    "dropout": lambda x: F.dropout(x, 0.5),
+    "noise": lambda x: x + weft.randn(x.shape[0], 4) + weft.rand(4),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_all_sizes_are_served_as_by_eager(name: str, opened: list[Any], by_python: list[int]) -> None:
+    function = PROGRAMS[name]
+    compiled = weft.compile(function)
+    for turn, size in enumerate(SIZES * 2):
+        x = weft.randn(size, 4, generator=weft.Generator().manual_seed(size))
+        weft.manual_seed(size)
+        found = compiled(x)
+        state = weft.get_rng_state()
+        weft.manual_seed(size)
+        wanted = function(x)
+        assert weft.equal(state, weft.get_rng_state())
+        weft.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+        if isinstance(wanted, weft.Tensor):
+            assert found.stride() == wanted.stride()
+        if turn == len(SIZES):
+            before = by_python[0]
+    assert opened
+    assert by_python[0] <= before + 2  # from then on, none; but 2 rows may have a program of their own
+
+
+def trained(compiled: bool, sizes: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
+    weft.manual_seed(0)
+    net = weft.nn.Sequential(
+        weft.nn.Linear(4, 16), weft.nn.GELU(), weft.nn.Dropout(0.2), weft.nn.Linear(16, 3)
+    )
+    optimizer = weft.optim.AdamW(net.parameters(), lr=1e-2)
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        weft.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    run = weft.compile(step, fullgraph=True) if compiled else step
+    losses = []
+    for number, size in enumerate(sizes):
+        generator = weft.Generator().manual_seed(number)
+        x = weft.randn(size, 4, generator=generator)
+        losses.append(run(x, weft.arange(size) % 3).item())
+    return losses, list(net.parameters())
+
+
+def test_steps_over_many_batch_sizes(opened: list[Any]) -> None:
+    sizes = tuple([2 + (7 * n) % 61 for n in range(60)])
+    (losses, weights), (wanted, expected) = trained(True, sizes), trained(False, sizes)
+    np.testing.assert_allclose(losses, wanted, rtol=1e-3)
+    for one, other in zip(weights, expected):
+        weft.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+    assert opened
+
+
+def test_two_sizes(opened: list[Any], by_python: list[int]) -> None:
+    def function(x: Any, y: Any) -> Any:
+        return (x[:, None] * y[None, :]).sum(1) + x.shape[0] - y.shape[0]
+
+    compiled = weft.compile(function)
+    pairs = [(5, 7), (6, 7), (6, 9), (9, 6), (20, 3), (3, 20), (8, 8), (2, 5), (31, 2)]
+    for a, b in pairs * 2:
+        x, y = weft.randn(a), weft.randn(b)
+        weft.testing.assert_close(compiled(x, y), function(x, y), rtol=1e-4, atol=1e-5)
+    assert opened
+
+
+def test_threads_with_sizes_of_their_own(opened: list[Any]) -> None:
+    def function(x: Any) -> Any:
+        return ((x @ x.t()).softmax(-1) @ x).sum(0)
+
+    compiled = weft.compile(function)
+    for size in (40, 50, 60, 70):
+        compiled(weft.ones(size, 8))
+    wrong: list[Any] = []
+
+    def work(size: int) -> None:
+        generator = weft.Generator().manual_seed(size)
+        x = weft.randn(size, 8, generator=generator)
+        wanted = function(x).numpy()
+        for _ in range(60):
+            found = compiled(x).numpy()
+            if not np.allclose(found, wanted, rtol=1e-3, atol=1e-4):
+                wrong.append((size, found, wanted))
+
+    threads = [threading.Thread(target=work, args=(150 + 37 * number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert opened
+    assert not wrong
+
+
+def test_what_does_not_fit_raises_eagers_error_and_writes_nothing(opened: list[Any]) -> None:
+    state = weft.zeros(4)
+
+    def function(x: Any, y: Any) -> Any:
+        state.add_(1)
+        return (x * y).sum(0)
+
+    compiled = weft.compile(function)
+    for size in (5, 7, 9, 11):
+        compiled(weft.ones(size, 4), weft.ones(size, 4))
+    assert opened
+    assert state.tolist() == [4] * 4
+    for call in (compiled, function):
+        before = state.clone()
+        with pytest.raises(
+            RuntimeError, match="size of tensor a \\(13\\) must match the size of tensor b \\(6\\)"
+        ):
+            call(weft.ones(13, 4), weft.ones(6, 4))
+        assert (state - before).tolist() == [1] * 4  # what came before the error, once
+
+
+def test_sizes_of_one_and_nothing_have_programs_of_their_own(opened: list[Any]) -> None:
+    compiled = weft.compile(lambda x: (x - x.mean(0, keepdim=True)).sum(1))
+    for size in (5, 7, 9, 1, 11, 1, 13):
+        x = weft.randn(size, 4)
+        weft.testing.assert_close(compiled(x), (x - x.mean(0, keepdim=True)).sum(1), rtol=1e-4, atol=1e-5)
+
+
+def test_other_layouts_are_seen(opened: list[Any]) -> None:
+    compiled = weft.compile(lambda x: x.cumsum(0) * 2)
+    for size in (5, 7, 9, 11):
+        compiled(weft.randn(size, 4))
+    for size in (6, 8, 10):
+        x = weft.randn(4, size).t()
+        found, wanted = compiled(x), x.cumsum(0) * 2
+        weft.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+        assert found.stride() == wanted.stride()
+
+
+def test_numbers_that_vary(opened: list[Any], by_python: list[int]) -> None:
+    def function(x: Any, n: int) -> Any:
+        return x * n + weft.arange(n).sum()
+
+    compiled = weft.compile(function)
+    for n in (3, 5, 8, 13, 21, 4, 100):
+        x = weft.randn(n + 2)
+        weft.testing.assert_close(compiled(x, n), function(x, n), rtol=1e-4, atol=1e-5)
