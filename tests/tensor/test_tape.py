@@ -84,10 +84,11 @@ def test_intermediates_die_at_once():
 
 
 def test_no_reference_cycles_in_a_training_step():
-    gc.collect()
     w = weft.ones(4, 4, requires_grad=True)
     x = weft.ones(2, 4)
-    for _ in range(3):
+    for number in range(4):
+        if number == 1:
+            gc.collect()  # with what first uses leave, which compile functions
         loss = (x @ w).tanh().pow(2).sum()
         loss.backward()
         with weft.no_grad():

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from weft.core import modes
 from weft.core.arrays import MODULES
 from weft.core.dtypes import BY_NUMPY
+from weft.core.errors import no_derivative
 from weft.core.naming import named, naming
 from weft.ops.record import REGISTRY
 from weft.ops.sweep import LEAF_SEQUENCE
@@ -80,11 +81,11 @@ class Node:
     def raw_backward(self, grad: object) -> Any:
         """Gradients of the inputs, as arrays, for the gradient of the output (a list of them if there are
         several)."""
-        raise NotImplementedError(f"derivative for {self.op.name} is not implemented")
+        no_derivative(f"derivative for {self.op.name} is not implemented", NotImplementedError)
 
     def graph_backward(self, grad: object) -> Any:
         """The same on tensors, recorded: for create_graph=True."""
-        raise NotImplementedError(f"derivative for {self.op.name} is not implemented")
+        no_derivative(f"derivative for {self.op.name} is not implemented", NotImplementedError)
 
     def edges_from(self, _slot: int) -> tuple[Any, ...]:
         """Where the gradient of one output may lead to."""

@@ -173,3 +173,20 @@ def arguments():
     for y in (x * 3, (x * 3).t().contiguous().t()):
         yield (x, y, x.double()), {}
 """)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_ops_in_place_without_a_derivative_say_so_when_asked(backend):
+    """That no gradient can be made ahead of time is no failure: eager has none either."""
+    agree(f"""\
+import weft
+OPTIONS = {{'backend': {backend!r}}}
+def main(x, y):
+    y = y * 2
+    y.gt_(x)
+    return y
+def after(result, x, y):
+    return result.requires_grad, result.grad_fn is None, result.sum().backward()
+def arguments():
+    yield ((weft.arange(6.0, requires_grad=True), weft.ones(6)), {{}})
+""")
