@@ -20,6 +20,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import weft.data.worker as worker
+from weft.core.interrupts import let_through
 from weft.core.threads import start
 from weft.data.iterators import BaseIterator
 from weft.data.worker import CHECK_SECONDS, ENDED, FAILED, Failure, Orders
@@ -93,7 +94,8 @@ class Processes:
     def send(self, number: int, task: Any) -> None:
         try:
             self.pipes[number].send_bytes(worker.packed(task))
-        except (BrokenPipeError, ConnectionResetError):
+        except (BrokenPipeError, ConnectionResetError) as error:
+            let_through(error)
             self._report([number])
 
     def receive(self, seconds: float | None) -> Any:
@@ -108,12 +110,17 @@ class Processes:
             header = ForkingPickler.loads(pipe.recv_bytes())
             body = pipe.recv_bytes()
             large = [worker.receive_raw(pipe, size) for size in header[3]]
-        except (EOFError, OSError):
+        except (
+            EOFError,
+            OSError,
+        ) as error:  # also a TimeoutError of a handler, who waits for no batch any more
+            let_through(error)
             self._report([number])
         epoch, task, kind, _ = header
         try:
             content = ForkingPickler.loads(body, buffers=large)
         except Exception as error:
+            let_through(error)
             where = f"while receiving from DataLoader worker process {number}"
             kind, content = FAILED, Failure(error, where)
         return number, epoch, task, kind, content
@@ -124,8 +131,8 @@ class Processes:
         self.ready = [pipe for pipe in self.ready if pipe is not self.pipes[number]]
         try:
             self.pipes[number].send_bytes(worker.packed(None))
-        except OSError:
-            pass
+        except OSError as error:
+            let_through(error)
 
     def _report(self, numbers: list[int]) -> None:
         """Raises what PyTorch does when workers have died."""
@@ -154,8 +161,8 @@ class Processes:
         for pipe in self.pipes:
             try:
                 pipe.send_bytes(worker.packed(None))
-            except (OSError, ValueError):
-                pass
+            except (OSError, ValueError) as error:
+                let_through(error)
             pipe.close()
         until = time.monotonic() + CHECK_SECONDS
         for process in self.processes:
