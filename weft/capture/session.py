@@ -234,14 +234,10 @@ def mutation_guards(outcome: Outcome) -> None:
     for sources in identified.values():
         if len(sources) > 1:
             world.guard("DISTINCT", sources[0], tuple(sources))
-    growing = [waiting.source for waiting in world.appended.values()]
-    for kind in kinds | ({list} if growing else set()):
+    unopened = world.still_unopened()
+    for kind in kinds | {type(found.original) for found in unopened if found.log}:
         sources = [k.source for k in world.by_original.values() if type(k.original) is kind]
-        sources += growing if kind is list else []
-        apart = (k for key, k in world.partly.items() if key not in world.by_original)
-        sources += [
-            k.source for k in apart if type(k.original) is kind and id(k.original) not in world.appended
-        ]
+        sources += [found.source for found in unopened if type(found.original) is kind]
         if len(sources) > 1:
             world.guard("DISTINCT", sources[0], tuple(sources))
 
