@@ -183,7 +183,7 @@ def _entry(
     function: types.FunctionType, arguments: dict[str, Any], outcome: Outcome, request: Request, keep: Any
 ) -> Entry:
     """Finishes the graph, has it compiled, and generates the entry around it."""
-    mutation_guards(outcome)
+    mutation_guards(outcome.world, outcome.recorder.graph.nodes, outcome.inputs)
     outcome.world.guard("CODE", own_function(), function.__code__)
     graph: Graph = outcome.recorder.graph
     outputs = without_clones(outcome.recorder, plan_outputs(outcome))

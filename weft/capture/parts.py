@@ -265,8 +265,8 @@ class Parts:
         kind = type(target.original)
         if base_of(kind) is not dict:
             return self.at(target, key) if type(key) is int else OPEN
-        if kind is defaultdict and target.original.default_factory in MADE_EMPTY:
-            factory = target.original.default_factory
+        factory = target.original.default_factory if kind is defaultdict else None
+        if any(factory is each for each in MADE_EMPTY):
             self.wrapping.wrap(factory, target.source.member("default_factory"))
             found = self.promised(target, key, factory())
             if found is not OPEN:
