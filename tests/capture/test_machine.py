@@ -21,7 +21,7 @@ def collaborators(machine):
 def test_forgetting_empties_the_machine_and_its_collaborators():
     machine = Machine(entry)
     parts = collaborators(machine)
-    assert len(parts) == 11 and not machine.generators.over
+    assert len(parts) == 12 and not machine.generators.over
     machine.forget()
     assert not vars(machine) and not any(map(vars, parts.values()))
     assert parts["generators"].over  # what dies later dies quietly

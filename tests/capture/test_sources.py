@@ -17,6 +17,7 @@ import pytest
 
 import weft
 from weft.capture.sources import (
+    Nothing,
     Ref,
     Source,
     Unholdable,
@@ -119,6 +120,8 @@ def read(source: Source, owner: Any = None, **values: Any) -> Any:
         (local("x").plain(), "plain(L['x'])", None),
         (local("x").field("not a name"), "L['x'].__dict__['not a name']", None),
         (local("x").slot(Slotted, "x"), "L['x'].x", None),
+        (local("x").length(), "len(L['x'])", None),
+        (local("d").maybe("a", list), "L['d'].get('a')", None),
         (local("x").size(1), "L['x'].size()[1]", None),
         (constant("Slotted", Slotted).entry("x"), "Slotted.__dict__['x']", None),
         (local(".0"), "L['.0']", "L_0_"),
@@ -162,6 +165,11 @@ def test_steps() -> None:
     slotted.x = 5
     assert read(local("o").slot(Slotted, "x"), o=slotted) == 5
     assert read(local("f").member("__code__"), f=module_function) is module_function.__code__
+    assert read(local("d").length(), d=deque([1, 2])) == 2
+    assert read(local("d").maybe("a", list), d=(held := {"a": []})) is held["a"]
+    assert type(read(local("d").maybe("b", list), d=held)) is Nothing
+    with pytest.raises(TypeError, match="not a dict"):
+        fetch(local("d").maybe("a", dict), None, {"d": held})
     assert read(local("d").key(1), d={"a": 1, "b": 2}) == "b"
     assert read(local("d").value(1), d={"a": 1, "b": 2}) == 2
     assert read(local("d").element(1), d=deque([1, 2])) == 2

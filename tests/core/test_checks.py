@@ -42,6 +42,13 @@ def test_reading_what_is_not_there_misses() -> None:
     assert not holds(ask.list_item(X, 1), [1]) and holds(ask.list_item(X, 1), [1, None])
     made: defaultdict[str, int] = defaultdict(int)
     assert not holds(ask.dict_item(X, "a"), made) and not made
+    assert holds(ask.list_item(X, -1), [1]) and not holds(ask.list_item(X, -2), [1])
+    nothing = Slotted()
+    maybe = ask.type_or(ask.dict_maybe(X, "a", nothing), list, nothing)
+    assert holds(maybe, {"a": []}) and holds(maybe, made) and not made and not holds(maybe, {"a": ()})
+    assert not holds(maybe, {None: 1})
+    for found, count in (([1, 2], ask.count(X)), ({1: 2, 3: 4}, ask.dict_count(X))):
+        assert holds(Expression("eq", (count, constant(2)), bool), found)
     place = Slot(16, Slotted.__dict__["value"])
     empty = Slotted()
     assert not holds(ask.slot(X, place), empty) and not holds(ask.slot_is(X, place, None), empty)

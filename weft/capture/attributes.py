@@ -25,8 +25,8 @@ from weft.capture.guards import ClassSources, Guard, guards_for_member, lookup
 from weft.capture.namespaces import ClassDict, InstanceDict, is_added, missing_text
 from weft.capture.sources import Source, class_mro, constant, written_in_c
 from weft.capture.sources import module as module_source
-from weft.capture.values import Args, Callback, CapturedTraceback, Raised, has_type
-from weft.capture.world import ABSENT, Known
+from weft.capture.values import Args, BoundMethod, Callback, CapturedTraceback, Raised, has_type
+from weft.capture.world import ABSENT, Known, Unopened
 from weft.capture.wrapping import SYMBOLIC
 from weft.core.contexts import LEFT_IN_C
 from weft.core.interrupts import let_through
@@ -125,6 +125,15 @@ class Attributes:
     # -- loading ---------------------------------------------------------------------------------------------
     def load(self, value: Any, name: str) -> Any:
         """`value.name`."""
+        return self.machine.parts.open(self.load_unopened(value, name))
+
+    def load_unopened(self, value: Any, name: str) -> Any:
+        """`value.name`, for the stack: a container may be unopened."""
+        if type(value) is Unopened:
+            method = self.machine.parts.method(value, name)
+            if type(method) is BoundMethod:
+                return method
+            value = self.machine.parts.open(value)
         if has_type(value, type):
             return self.load_from_class(value, name)
         if has_type(value, types.ModuleType):
@@ -285,7 +294,7 @@ class Attributes:
         source = self.world.source_of(found)
         if source is not None:
             function = self.wrapping.wrap(function, source.member("func"))
-        result = self.calls.call(function, (value,), {})
+        result = self.machine.parts.open(self.calls.call(function, (value,), {}))
         known = self.world.known.get(id(value))
         if known is not None:
             self.world.write(value, "attribute", known.source, found.attrname, result)
@@ -598,7 +607,8 @@ class Attributes:
 
     def store_in_c(self, value: Any, name: str, new: Any) -> None:
         """Has C code store, or delete: what it raises is the captured program's."""
-        self.native(object.__delattr__ if new is ABSENT else object.__setattr__, *with_new(new, value, name))
+        function = object.__delattr__ if new is ABSENT else object.__setattr__
+        self.native(function, *with_new(self.machine.parts.open(new), value, name))
 
     def store_on_module(self, value: types.ModuleType, name: str, new: Any) -> None:
         source = self.module_source(value)

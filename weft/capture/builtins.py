@@ -26,7 +26,9 @@ from weft.capture.guards import Guard
 from weft.capture.namespaces import InstanceDict
 from weft.capture.open_texts import OpenText
 from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY
+from weft.capture.parts import OPEN
 from weft.capture.protocols import EQUALITY, answers_in_c, fits_protocol, has_own_keys, hash_of
+from weft.capture.sources import written_in_c
 from weft.capture.values import (
     Args,
     BoundMethod,
@@ -37,7 +39,7 @@ from weft.capture.values import (
     Raised,
     has_type,
 )
-from weft.capture.world import ABSENT, Appended
+from weft.capture.world import ABSENT, Unopened
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core import modes
 from weft.core.contexts import LEFT_IN_C
@@ -116,18 +118,6 @@ def method_attribute(machine: Machine, value: BoundMethod, name: str) -> Any:
 SPECIAL[BoundMethod] = method_attribute
 
 
-def append_to(machine: Machine, target: Appended, *args: Any, **kwargs: Any) -> None:
-    if len(args) != 1 or kwargs:
-        machine.native([].append, *args, **kwargs)
-    machine.world.changes += 1
-    now = machine.world.by_original.get(id(target.original))
-    (target if now is None else now.value).append(machine.world.keep(args[0]))
-
-
-HANDLERS[id(append_to)] = lambda machine, args, kwargs: append_to(*args, **kwargs)
-SPECIAL[Appended] = lambda machine, value, name: BoundMethod(append_to, machine, value)
-
-
 def _as_it_is(method: Callable[..., Any]) -> Handler:
     return lambda machine, args, kwargs: method(*args, **kwargs)
 
@@ -187,6 +177,11 @@ def type_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
 def isinstance_(machine: Machine, value: Any, classes: Any) -> Any:
     if type(classes) is tuple:
         return any(isinstance_(machine, value, cls) for cls in classes)
+    if type(value) is Unopened:
+        kind = type(value.original)
+        if type(classes) is type and written_in_c(kind):
+            return issubclass(kind, classes)
+        value = machine.parts.open(value)
     kind = type_of(value)
     if classes is Parameter or classes is Buffer:
         mark = "_is_param" if classes is Parameter else "_is_buffer"
@@ -339,6 +334,11 @@ for _function in (locals, dir, print, input, open, eval, exec, compile, breakpoi
 # -- protocols -----------------------------------------------------------------------------------------------
 @answers(len, 1, 1)
 def len_(machine: Machine, value: Any) -> Any:
+    if type(value) is Unopened:
+        found = machine.parts.length(value)
+        if found is not OPEN:
+            return found
+        value = machine.parts.open(value)
     if not answers_in_c(value) and not has_type(value, InstanceDict):
         found = machine.attributes.python_method(value, "__len__")
         if found is not None:

@@ -280,7 +280,7 @@ class Calls:
         else:
             value = (function.__kwdefaults__ or {})[mark.name]
             step = None if source is None else source.member("__kwdefaults__").item(mark.name)
-        return value if step is None else self.machine.wrapping.wrap(value, step)
+        return value if step is None else self.machine.wrapping.read(value, step)
 
     def globals_source(self, function: types.FunctionType, source: Source | None) -> Source:
         name = function.__globals__.get("__name__")

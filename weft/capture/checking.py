@@ -21,13 +21,22 @@ import builtins
 import sys
 import types
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from weft.capture.reading import FUNCTION, has_plain_dict
-from weft.capture.sources import DICT_MEMBERS, Ref, Source, builtin_base, class_dict, fetch, safe_member
+from weft.capture.sources import (
+    DICT_MEMBERS,
+    Nothing,
+    Ref,
+    Source,
+    builtin_base,
+    class_dict,
+    fetch,
+    safe_member,
+)
 from weft.core import checks as ask
 from weft.core.checks import Borrowed, Slot
 from weft.core.expressions import Expression, symbol
@@ -186,7 +195,9 @@ class Checks:
         """The whole number that stands at a source."""
         if source not in self.numbers:
             if source.kind == "size" and source.parent is not None:
-                found = ask.size(self.array(source.parent), source.detail)
+                found: Expression = ask.size(self.array(source.parent), source.detail)
+            elif source.kind == "length" and source.parent is not None:
+                found = self.length(source.parent)
             else:
                 found = ask.whole(self.read(source))
             self.numbers[source] = found
@@ -202,6 +213,16 @@ class Checks:
         """What a graph is given from a source: the number of a size, where sizes are open."""
         is_size = not self.sized and (source.kind == "size" or type(self.value(source)) is int)
         return self.number(source) if is_size else self.read(source)
+
+    def length(self, parent: Source) -> Expression:
+        """How many items stand in a container."""
+        kind = self.container(parent)
+        base = None if kind is None else builtin_base(kind)
+        if base in DICTS:
+            return ask.dict_count(self.read(parent))
+        if base in (list, tuple, deque):
+            return ask.count(self.read(parent))
+        raise Unreadable(f"len({parent})")
 
     def array(self, source: Source) -> Expression:
         """The array of a tensor whose class and rank are checked."""
@@ -241,6 +262,8 @@ class Checks:
                 return ask.slot(self.read(parent), self.factory.slot(owner, detail[1]))
             case "item":
                 return self.item(parent, detail)
+            case "maybe":
+                return self.maybe(parent, *detail)
             case "key" | "value":
                 return ask.walked(self.walk(parent), 2 * int(detail) + (source.kind == "value"))
             case "cell" if self.known(parent) is types.CellType or parent.kind == "item":
@@ -283,11 +306,20 @@ class Checks:
 
     def item(self, parent: Source, key: Any) -> Expression:
         kind = self.container(parent)
-        if kind in (list, tuple) and type(key) is int and key >= 0:
+        if (kind is list or (kind is tuple and type(key) is int and key >= 0)) and type(key) is int:
             return (ask.list_item if kind is list else ask.tuple_item)(self.read(parent), key)
         if kind is not None and builtin_base(kind) in DICTS and type(key) in (str, int):
             return ask.dict_item(self.read(parent), key)
         raise Unreadable(f"{parent}[{key!r}]")
+
+    def maybe(self, parent: Source, key: Any, kind: Ref) -> Expression:
+        owner = self.container(parent)
+        if owner is None or builtin_base(owner) not in DICTS or type(key) not in (str, int):
+            raise Unreadable(f"{parent}.get({key!r})")
+        nothing = Nothing()
+        found = ask.dict_maybe(self.read(parent), key, nothing)
+        self.need(ask.type_or(found, kind(), nothing))
+        return found
 
     def walk(self, parent: Source) -> Expression:
         """A dict's keys and values."""

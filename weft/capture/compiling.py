@@ -16,6 +16,7 @@ from weft.capture.binding import parameter_names
 from weft.capture.bytecode.instructions import UnknownInstruction
 from weft.capture.chaining import chained, open_sources
 from weft.capture.checkpointing import check_spent, drop_idle_states
+from weft.capture.counting import numbers_counted
 from weft.capture.effects import early_numbers
 from weft.capture.eligible import GENERATOR_LIKE
 from weft.capture.emit import Emitted, emit, plan_outputs
@@ -111,12 +112,13 @@ def _compile(
     names = function.__code__.co_names
     by_ops = "backward" in names or ("autograd" in names and "grad" in names)  # else found out on the way
     by_calls = False
+    volatile = request.volatile
     while True:
         try:
             found = capture(
                 function,
                 arguments,
-                request.volatile,
+                volatile,
                 request.dynamic,
                 stop_at,
                 machines,
@@ -142,6 +144,10 @@ def _compile(
                     continue
                 raise _refusal(found)
             stop, stop_at = found.stop.with_traceback(None), found.step  # which would hold all frames
+            continue
+        varying = numbers_counted(found) if request.dynamic is None else frozenset()
+        if not varying <= volatile:
+            volatile |= varying
             continue
         found.stop = stop
         try:
@@ -179,7 +185,7 @@ def _entry(
     function: types.FunctionType, arguments: dict[str, Any], outcome: Outcome, request: Request, keep: Any
 ) -> Entry:
     """Finishes the graph, has it compiled, and generates the entry around it."""
-    mutation_guards(outcome)
+    mutation_guards(outcome.world, outcome.recorder.graph.nodes, outcome.inputs)
     outcome.world.guard("CODE", own_function(), function.__code__)
     graph: Graph = outcome.recorder.graph
     outputs = without_clones(outcome.recorder, plan_outputs(outcome))

@@ -30,8 +30,8 @@ from weft.capture.grads import SLOT
 from weft.capture.outcome import Outcome
 from weft.capture.rebuild.builder import Builder
 from weft.capture.rebuild.types import check_keys
-from weft.capture.sources import Source, class_dict, class_mro
-from weft.capture.world import ABSENT, Known, Overlay, items_of
+from weft.capture.sources import Source, class_dict, class_mro, written_in_c
+from weft.capture.world import ABSENT, Known, Overlay, Unopened, items_of
 from weft.core import modes
 from weft.core.interrupts import let_through
 from weft.core.modes import Modes, State
@@ -57,9 +57,8 @@ def store_lines(builder: Builder) -> list[str]:
     for known in world.changed_mirrors():
         target = builder.read(known.source)
         lines += mirror_stores(builder, known, target)
-    for waiting in world.appended.values():
-        target = builder.read(waiting.source)
-        lines += [f"{target}.append({builder.text(value)})" for value in waiting.values]
+    for unopened in world.still_unopened():
+        lines += log_stores(builder, unopened)
     for overlay in world.overlays.values():
         lines += OVERLAYS[overlay.kind](builder, overlay, builder.read(overlay.source))
     builder.storing = False
@@ -213,6 +212,27 @@ MIRRORS: Final[dict[type, Callable[[Builder, Known, str], list[str]]]] = {
     set: set_stores,
     deque: deque_stores,
 }
+
+
+# -- unopened containers -------------------------------------------------------------------------------------
+def log_stores(builder: Builder, unopened: Unopened) -> list[str]:
+    """What was done to a container of which only parts are known, in order."""
+    kind = type(unopened.original)
+    base = next((base for base in (OrderedDict, dict, list, deque) if issubclass(kind, base)), tuple)
+    exact = written_in_c(kind)
+    target = builder.text(unopened)
+    lines: list[str] = []
+    for name, calls in itertools.groupby(unopened.log, key=lambda call: call[0]):
+        given = [args for _name, args in calls]
+        if name == "append":
+            lines.append(_extend(builder, base, exact, target, [value for (value,) in given]))
+        elif name == "__setitem__":
+            lines += [_put(builder, base, exact, target, builder.text(key), value) for key, value in given]
+        elif name == "__delitem__":
+            lines += [_delete(builder, base, exact, target, key) for (key,) in given]
+        else:
+            lines += [_call(builder, base, exact, target, name, *map(builder.text, args)) for args in given]
+    return lines
 
 
 # -- overlays ------------------------------------------------------------------------------------------------

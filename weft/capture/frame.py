@@ -34,7 +34,7 @@ class Frame:
     """One interpreted call: code, variables, value stack and the place in the code."""
 
     __slots__ = (
-        "bytecode", "cells", "closure", "code", "current", "function", "globals", "globals_source",
+        "awaits", "bytecode", "cells", "closure", "code", "current", "function", "globals", "globals_source",
         "handled", "index", "instruction", "lazy", "locals", "parent", "stack", "steps",
     )  # fmt: skip
 
@@ -61,6 +61,8 @@ class Frame:
         self.handled: BaseException | None = None
         """The exception being handled in this frame, as `sys.exc_info` would say."""
         self.steps = 0
+        self.awaits: CodeType | None = None
+        """What the current call runs first, whose result it pushes as it is."""
         self.lazy = False
         """Whether values that nothing has read yet lie on the stack."""
 

@@ -478,7 +478,7 @@ class Picture:
 
 
 def appended(world: Any) -> dict[int, int]:
-    return {key: len(waiting.values) for key, waiting in world.appended.items() if waiting.values}
+    return {id(found.original): len(found.log) for found in world.still_unopened() if found.log}
 
 
 def parts_of(machine: Machine, value: Any) -> list[Any] | None:

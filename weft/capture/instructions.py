@@ -16,10 +16,11 @@ from weft.capture.frame import NULL, Frame
 from weft.capture.frame import Unread as Unread
 from weft.capture.machine import STEPS, Machine, Signal, Step
 from weft.capture.open_texts import joined
+from weft.capture.parts import append, call_part
 from weft.capture.raising import expected_truth, require
-from weft.capture.values import Raised, has_type
+from weft.capture.values import Args, BoundMethod, Kwargs, Raised, has_type
 from weft.capture.variables import unbound
-from weft.capture.world import ABSENT, Partly
+from weft.capture.world import ABSENT, Unopened
 from weft.core.naming import OURS, naming
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
@@ -154,12 +155,12 @@ def load_assertion_error(machine: Machine, frame: Frame, arg: Any) -> None:
 # -- attributes and items ------------------------------------------------------------------------------------
 @step("LOAD_ATTR")
 def load_attr(machine: Machine, frame: Frame, arg: str) -> None:
-    frame.stack.append(machine.attributes.load(frame.stack.pop(), arg))
+    frame.stack.append(machine.attributes.load_unopened(frame.stack.pop(), arg))
 
 
 @step("LOAD_METHOD")
 def load_method(machine: Machine, frame: Frame, arg: str) -> None:
-    value = machine.attributes.load(frame.stack.pop(), arg)
+    value = machine.attributes.load_unopened(frame.stack.pop(), arg)
     if type(value) is types.MethodType and not has_type(value.__self__, Tensor):
         frame.stack += [value.__func__, value.__self__]
     else:
@@ -198,13 +199,6 @@ def delete_attr(machine: Machine, frame: Frame, arg: str) -> None:
 def binary_subscr(machine: Machine, frame: Frame, arg: Any) -> None:
     key = frame.stack.pop()
     container = frame.stack.pop()
-    if type(container) is Partly:
-        original, source = container.original, container.source
-        if type(original) is not dict and key < 0:
-            machine.world.guard("LEN", source, len(original))
-            key += len(original)
-        frame.stack.append(machine.wrapping.read(original[key], source.item(key)))
-        return
     frame.stack.append(machine.operators.get_item(container, key))
 
 
@@ -304,8 +298,8 @@ def list_append(machine: Machine, frame: Frame, arg: int) -> None:
     value = frame.stack.pop()
     target = frame.stack[-arg]
     if type(target) is Unread:  # a comprehension across breaks
-        if type(target.value) is list and id(target.value) not in machine.world.by_original:
-            machine.wrapping.growing_list(target.value, target.source).append(value)
+        if type(target.value) is list and machine.parts.may_stay_unopened(target.value):
+            append(machine.parts, machine.parts.take(target.value, target.source), value)
             return
         target = frame.stack[-arg] = machine.wrapping.wrap(target.value, target.source)
     target.append(machine.wrapping.force(value))
@@ -440,7 +434,16 @@ def call(machine: Machine, frame: Frame, arg: int) -> None:
     receiver, function = frame.stack.pop(), frame.stack.pop()
     if receiver is not NULL:
         args.insert(0, receiver)
-    frame.stack.append(machine.calls.call(function, tuple(args), {}))
+    frame.stack.append(call_directly(machine, frame, function, tuple(args), {}))
+
+
+def call_directly(machine: Machine, frame: Frame, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    """A call whose result is pushed as it is: a container may stay unopened."""
+    inner = function.__func__ if type(function) is types.MethodType else function
+    frame.awaits = inner.__code__ if type(inner) is types.FunctionType else None
+    if type(function) is BoundMethod and function.func is call_part:
+        return call_part(*function.args, *args, **kwargs)
+    return machine.calls.call(function, args, kwargs)
 
 
 @step("CALL_KW")
@@ -452,7 +455,7 @@ def call_kw(machine: Machine, frame: Frame, arg: tuple[int, tuple[str, ...]]) ->
     receiver, function = frame.stack.pop(), frame.stack.pop()
     if receiver is not NULL:
         args.insert(0, receiver)
-    frame.stack.append(machine.calls.call(function, tuple(args), kwargs))
+    frame.stack.append(call_directly(machine, frame, function, tuple(args), kwargs))
 
 
 @step("CALL_FUNCTION_EX")
@@ -489,7 +492,21 @@ def make_function(machine: Machine, frame: Frame, arg: tuple[str, ...]) -> None:
 
 @step("RETURN_VALUE")
 def return_value(machine: Machine, frame: Frame, arg: Any) -> Signal:
-    return Signal(frame.stack.pop(), False)
+    value = frame.stack.pop()
+    if type(value) is Unopened and not goes_to_stack(frame):
+        value = machine.parts.open(value)
+    return Signal(value, False)
+
+
+def goes_to_stack(frame: Frame) -> bool:
+    """Whether what the frame returns is pushed by its caller as it is; else C code may get hold of it."""
+    caller = frame.parent
+    if caller is None:
+        return True
+    op = caller.instruction.op
+    if op == "BINARY_SUBSCR":
+        return frame.code.co_name in ("__getitem__", "__missing__")
+    return op in ("LOAD_ATTR", "LOAD_METHOD") or (op in ("CALL", "CALL_KW") and caller.awaits is frame.code)
 
 
 # -- jumps ---------------------------------------------------------------------------------------------------

@@ -201,7 +201,7 @@ def effects_so_far(machine: Machine) -> tuple[Any, ...]:
     """What captured code has written to the outside until now."""
     world = machine.world
     writes = [(id(o.target), name, id(v)) for o in world.overlays.values() for name, v in o.writes.items()]
-    grown = sum(len(waiting.values) for waiting in world.appended.values())
+    grown = sum(len(unopened.log) for unopened in world.still_unopened())
     changed = [(id(known.value), [*map(id, known.value)]) for known in world.changed_mirrors()]
     written = sum("writes" in node.meta for node in machine.graph.nodes)
     return writes, grown, changed, written

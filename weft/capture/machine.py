@@ -38,10 +38,11 @@ from weft.capture.iterators import Iterators
 from weft.capture.logs import is_ours
 from weft.capture.open_texts import refuse_open
 from weft.capture.operators import Operators
+from weft.capture.parts import Parts
 from weft.capture.texts import Texts
 from weft.capture.values import Args, Kwargs, Raised, has_type
 from weft.capture.variables import Variables
-from weft.capture.world import World
+from weft.capture.world import Unopened, World
 from weft.capture.wrapping import SYMBOLIC, Wrapping
 from weft.core.interrupts import let_through
 from weft.graph.graph import Graph
@@ -91,6 +92,7 @@ class Machine:
     generators: Generators  # captured generators: advance, throw, close
     iterators: Iterators  # iter, next, all items
     texts: Texts  # str, repr, format
+    parts: Parts  # containers of which only parts are looked at
     operators: Operators  # arithmetic, comparison, truth, subscription
     c_calls: CCalls  # builtins and builtin methods
 
@@ -140,6 +142,7 @@ class Machine:
         self.generators = Generators(self)
         self.iterators = Iterators(self)
         self.texts = Texts(self)
+        self.parts = Parts(self)
         self.operators = Operators(self)
         self.c_calls = CCalls(self)
 
@@ -178,16 +181,19 @@ class Machine:
 
     def loop(self, frame: Frame) -> Signal:
         instructions, generators = frame.bytecode.instructions, self.generators
+        unopened = self.world.unopened
         is_root = frame is self.root
         while True:
             instruction: Instruction = instructions[frame.index]
             frame.instruction = instruction
             if is_root:
-                if frame.lazy and not self.read_stack(frame, instruction):
+                if (frame.lazy or unopened) and not self.read_stack(frame, instruction):
                     raise StopReached
                 if self.root_steps == self.stop_at:
                     raise StopReached
                 self.root_steps += 1
+            elif unopened:
+                self.read_values(frame, instruction)
             frame.index += 1
             try:
                 signal: Signal | None = STEPS[instruction.op](self, frame, instruction.arg)
@@ -217,11 +223,25 @@ class Machine:
         return True
 
     def read_values(self, frame: Frame, instruction: Instruction) -> None:
+        """Reads what the instruction looks at, and opens the containers of which it may need all."""
         stack = frame.stack
         seen = values_seen(instruction.op, instruction.arg)
-        for place in range(0 if seen is None else len(stack) - seen, len(stack)):
-            stack[place] = self.wrapping.force(stack[place])
-        frame.lazy = any(type(value) is Unread for value in stack)
+        if seen == 0:
+            return
+        first = 0 if seen is None else len(stack) - seen
+        waiting = False
+        for place in range(first, len(stack)):
+            value = stack[place]
+            if type(value) is Unread:
+                value = stack[place] = self.wrapping.read(value.value, value.source)
+            waiting |= type(value) is Unopened
+        if waiting:
+            kept = self.parts.places_kept(instruction, stack)
+            for place in range(first, len(stack)):
+                value = stack[place] = self.parts.now(stack[place])
+                if type(value) is Unopened and len(stack) - place not in kept:
+                    stack[place] = self.parts.open(value)
+        frame.lazy = frame.lazy and any(type(value) is Unread for value in stack)
 
     def unwind(self, frame: Frame, error: BaseException) -> None:
         """Enters the handler that covers the current instruction, or leaves the frame."""

@@ -31,7 +31,7 @@ class InstanceDict(MutableMapping[str, Any]):
 
     def _find(self, name: Any) -> Any:
         """What stands under the name now, or ABSENT. Guarded."""
-        return self._machine.attributes.field(self._known.value, name)
+        return self._machine.parts.open(self._machine.attributes.field(self._known.value, name))
 
     def _write(self, name: str, value: Any) -> None:
         """Files a write; ABSENT deletes."""
@@ -79,7 +79,7 @@ class ModuleDict(InstanceDict):
     def _find(self, name: Any) -> Any:
         written, new = self._machine.world.written(self._fields, name)
         if written:
-            return new
+            return self._machine.parts.open(new)
         if name not in self._fields:
             self._machine.world.guard("LACKS", self.source, name)
             return ABSENT

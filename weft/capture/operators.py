@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from weft.capture.c_arguments import CONTAINERS, ITERATORS, ORDER, VIEWS
 from weft.capture.guards import lookup
 from weft.capture.namespaces import InstanceDict
+from weft.capture.parts import OPEN
 from weft.capture.protocols import EQUALITY, KEYED, StandIns, answers_in_c, as_items, is_users
 from weft.capture.values import Callback, CapturedGenerator, has_type
-from weft.capture.world import ABSENT
+from weft.capture.world import ABSENT, Unopened
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
@@ -164,6 +165,11 @@ class Operators:
 
     def inplace(self, symbol: str, left: Any, right: Any) -> Any:
         function, name = INPLACE[symbol]
+        if type(left) is Unopened:
+            result = self.machine.parts.add_in_place(left, right) if symbol == "+=" else OPEN
+            if result is not OPEN:
+                return result
+            left = self.machine.parts.open(left)
         if type(left) in CONTAINERS:
             self.world.changes += 1
         if answers_in_c(left):
@@ -236,6 +242,11 @@ class Operators:
         raise Break("value-varies", seen="whether equal numbers are one object")
 
     def contains(self, item: Any, container: Any) -> bool:
+        if type(container) is Unopened:
+            answer = self.machine.parts.contains(container, item)
+            if answer is not OPEN:
+                return bool(answer)
+            container = self.machine.parts.open(container)
         if not answers_in_c(container) and not has_type(container, InstanceDict):
             found = self.attributes.python_method(container, "__contains__")
             if found is not None:
@@ -277,6 +288,9 @@ class Operators:
     def truth(self, value: Any) -> bool:
         if value is True or value is False or value is None:
             return value is True
+        if type(value) is Unopened:
+            found = self.machine.parts.truth(value)
+            return self.truth(self.machine.parts.open(value)) if found is OPEN else found
         if has_type(value, InstanceDict):
             return len(value) > 0
         if not answers_in_c(value):
@@ -295,6 +309,9 @@ class Operators:
     # -- items -----------------------------------------------------------------------------------------------
     def get_item(self, container: Any, key: Any) -> Any:
         kind = type(container)
+        if kind is Unopened:
+            found = self.machine.parts.get_item(container, key)
+            return self.get_item(self.machine.parts.open(container), key) if found is OPEN else found
         if has_type(container, type):
             return self.subscript_class(container, key)
         if kind.__module__ == "typing":
@@ -355,6 +372,11 @@ class Operators:
 
     def set_item(self, container: Any, key: Any, value: Any) -> None:
         """`container[key] = value`; ABSENT deletes."""
+        if type(container) is Unopened:
+            if self.machine.parts.set_item(container, key, value) is not OPEN:
+                return
+            container = self.machine.parts.open(container)
+        value = self.machine.parts.open(value)
         name = "__delitem__" if value is ABSENT else "__setitem__"
         found = None if answers_in_c(container) else self.attributes.python_method(container, name)
         if found is not None and not has_type(container, InstanceDict):

@@ -25,6 +25,7 @@ from weft.capture.sources import (
     APPLIED,
     DICT_MAKERS,
     DICT_MEMBERS,
+    Nothing,
     Ref,
     Source,
     builtin_base,
@@ -230,6 +231,10 @@ class Reader:
                 short = self.known(parent) is types.CellType
                 reader = self.constant(cell_value, "cell")
                 return self.assign(f"{above}.cell_contents" if short else f"{reader}({above})")
+            case "maybe":
+                return self._maybe(above, detail[0], detail[1]())
+            case "length" if (kind := self.known(parent)) is not None and written_in_c(kind):
+                return self.assign(f"{self.constant(len, 'len')}({above})")
             case kind:
                 hint = "id" if kind == "address" else kind
                 return self.assign(f"{self.constant(APPLIED[kind], hint)}({above})")
@@ -245,6 +250,13 @@ class Reader:
             self.miss_if(f"{name} is {miss}")
             return name
         return self.assign(f"{self.constant(safe_item, 'item')}({above}, {key})")
+
+    def _maybe(self, above: str, key: Any, kind: type) -> str:
+        nothing = self.bind(Nothing(), "nothing")
+        name = self.assign(f"{self.constant(dict.get, 'get')}({above}, {self.constant(key)}, {nothing})")
+        exact = f"{self.constant(type, 'type')}({name}) is not {self.constant(kind, kind.__name__)}"
+        self.miss_if(f"{exact} and {name} is not {nothing}")
+        return name
 
     def _slot(self, parent: Source, owner: Ref, name: str) -> str:
         above = self.read(parent)

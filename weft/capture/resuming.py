@@ -23,6 +23,7 @@ from weft.capture.frame import NULL, Frame, PreviousException, Unread
 from weft.capture.liveness import live_before
 from weft.capture.rebuild.builder import Builder
 from weft.capture.values import CapturedGenerator
+from weft.capture.world import Unopened
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.interrupts import let_through
@@ -98,7 +99,7 @@ def _is_missed(builder: Builder, value: Any, existed: bool = False, depth: int =
     known = builder.world.known.get(id(value))
     if type(value) is CapturedGenerator:
         return value.started and value.frame is not None
-    if type(value) is Unread:
+    if type(value) in (Unread, Unopened):
         return True  # no guard says what the next call passes here
     if known is not None:
         value, existed = known.original, True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextvars
 import types
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,16 @@ from weft.capture.guards import TENSOR_FACTS, Condition, Guard, strides_of
 from weft.capture.higher_order import draws
 from weft.capture.library import note_device_of
 from weft.capture.machine import Machine, StopReached
-from weft.capture.outcome import Outcome
+from weft.capture.outcome import GraphInput, Outcome
 from weft.capture.sources import function as function_source
 from weft.capture.sources import local
 from weft.capture.transforms import is_transforming
 from weft.capture.values import Raised, has_type
+from weft.capture.world import World
 from weft.capture.wrapping import SYMBOLIC
 from weft.core import modes
 from weft.core.records import record, replace
+from weft.graph.node import Node
 from weft.tensor.base import PLAIN, Tensor
 from weft.tensor.wrapper import levels
 from weft.trace.breaks import Break
@@ -111,6 +114,7 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
         except Raised as raised:
             note_facts(machine)
             note_leaves(machine)
+            mutation_guards(machine.world, machine.graph.nodes, machine.inputs.items)
             machine.scalars.close()
             return Failed(machine, raised.exception)
         except Break as stop:
@@ -217,11 +221,10 @@ def drop_settled(machine: Machine) -> None:
                 machine.inputs.items.remove(item)
 
 
-def mutation_guards(outcome: Outcome) -> None:
+def mutation_guards(world: World, nodes: Iterable[Node], inputs: Iterable[GraphInput]) -> None:
     """Objects that captured code changes must not be the same as others it read, if they were not."""
-    world = outcome.world
-    if any(node.meta.get("writes") for node in outcome.recorder.graph.nodes):
-        tensors = [each.known.source for each in outcome.inputs if has_type(each.known.value, Tensor)]
+    if any(node.meta.get("writes") for node in nodes):
+        tensors = [each.known.source for each in inputs if has_type(each.known.value, Tensor)]
         if len(tensors) > 1:
             world.guard("DISTINCT", tensors[0], tuple(tensors))
     changed = list(world.changed_mirrors())
@@ -234,14 +237,10 @@ def mutation_guards(outcome: Outcome) -> None:
     for sources in identified.values():
         if len(sources) > 1:
             world.guard("DISTINCT", sources[0], tuple(sources))
-    growing = [waiting.source for waiting in world.appended.values()]
-    for kind in kinds | ({list} if growing else set()):
+    unopened = world.still_unopened()
+    for kind in kinds | {type(found.original) for found in unopened if found.log}:
         sources = [k.source for k in world.by_original.values() if type(k.original) is kind]
-        sources += growing if kind is list else []
-        apart = (k for key, k in world.partly.items() if key not in world.by_original)
-        sources += [
-            k.source for k in apart if type(k.original) is kind and id(k.original) not in world.appended
-        ]
+        sources += [found.source for found in unopened if type(found.original) is kind]
         if len(sources) > 1:
             world.guard("DISTINCT", sources[0], tuple(sources))
 

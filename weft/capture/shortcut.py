@@ -17,11 +17,11 @@ from weft.capture.checking import Checks, EntryFactory, Operands, Unreadable
 from weft.capture.fronts import uncounted
 from weft.capture.guards import Condition, Guard, GuardSet
 from weft.capture.reading import FUNCTION, MISS, Reader, local_name
-from weft.capture.sources import Source, fetch
+from weft.capture.sources import Source, fetch, safe_length, written_in_c
 from weft.core.interrupts import let_through
 from weft.core.records import record
 
-NATIVE, SLOW, FINISH = "_v_shortcut", "_v_slow", "_v_finish"
+NATIVE, SLOW, FINISH, LENGTH = "_v_shortcut", "_v_slow", "_v_finish", "_v_length"
 FOUND, MADE = "_v_found", "_v_made"
 ANY, ALONE, OPEN = "all calls", "calls of these sizes", "calls of sizes that a program serves"
 """For which calls a shortcut is."""
@@ -142,7 +142,7 @@ def _text(
     finish = None if direct is None else factory.finish(direct)
     read = recipe.read if direct is None else recipe.read_behind
     try:
-        wanted = [checks.read(source) for source in read.values()]
+        wanted = [checks.read(_held(source)) for source in read.values()]
         drops = [] if direct is None else [checks.plain_tensor(source) for source in recipe.let_go]
     except Unreadable:
         return None
@@ -164,9 +164,24 @@ def _text(
     else:
         variables = [*(recipe.outputs if direct is not None else ()), *read]
         lines += [f"[{', '.join(variables)}] = {FOUND}", f"del {FOUND}"] if variables else []
+    lengths = {name: source.parent for name, source in read.items() if _held(source) is not source}
+    lines += [f"{name} = {LENGTH}({name})" for name in lengths]
+    in_c = all(written_in_c(checks.types[parent]) for parent in lengths.values() if parent is not None)
     lines += recipe.lines if direct is None else recipe.ending or []
     text = "\n".join([f"def entry({given}):", *("    " + line for line in lines)]) + "\n"
-    return text, {NATIVE: native, SLOW: slow, FINISH: finish, repr(MISS): MISS}, kind
+    names_used = {
+        NATIVE: native,
+        SLOW: slow,
+        FINISH: finish,
+        LENGTH: len if in_c else safe_length,
+        repr(MISS): MISS,
+    }
+    return text, names_used, kind
+
+
+def _held(source: Source) -> Source:
+    """What is read for a source: of lengths, which are no objects, the container."""
+    return source.parent if source.kind == "length" and source.parent is not None else source
 
 
 def settle(checks: Checks, guards: GuardSet) -> list[Guard]:

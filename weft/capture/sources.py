@@ -323,6 +323,12 @@ class Source:
     def size(self, dim: int) -> Source:
         return Source(self, "size", dim)
 
+    def maybe(self, key: Any, kind: type) -> Source:
+        return Source(self, "maybe", (key, Ref(kind)))
+
+    def length(self) -> Source:
+        return Source(self, "length")
+
     def plain(self) -> Source:
         return Source(self, "plain")
 
@@ -510,6 +516,18 @@ def safe_item(value: Any, key: Any) -> Any:
     return getter(value, key)
 
 
+class Nothing:
+    """Stands where a dict lacks a key: another one for each place."""
+
+
+def maybe_item(value: Any, key: Any, kind: Any) -> Any:
+    """What a dict has under a key, of this very class; Nothing where it lacks the key."""
+    found = dict.get(value, key, ABSENT)
+    if found is not ABSENT and type(found) is not kind:
+        raise TypeError(f"not a {kind.__name__}")
+    return Nothing() if found is ABSENT else found
+
+
 def safe_contains(value: Any, key: Any) -> bool:
     """Whether a dict (or a subclass's dict part, or a class's dict) has the key."""
     if type(value) is types.MappingProxyType:
@@ -545,6 +563,7 @@ def slot_value(value: Any, owner: Any, name: str) -> Any:
 APPLIED: Final[dict[str, Callable[[Any], Any]]] = {
     "cell": cell_value,
     "plain": plain_part,
+    "length": safe_length,
     "address": id,
     "referent": referent,
 }
@@ -579,6 +598,11 @@ STEPS: Final[dict[str, PathStep]] = {
     "member": PathStep(_attribute_text, safe_member),
     # of a sequence by index, of a dict by a constant key
     "item": PathStep(lambda above, key: f"{above}[{key!r}]", safe_item),
+    # of a dict by a constant key, which may lack it; key (the key, Ref of the class of what may stand there)
+    "maybe": PathStep(
+        lambda above, key: f"{above}.get({key[0]!r})",
+        lambda above, key: maybe_item(above, key[0], key[1]()),
+    ),
     # the i-th key of a dict, in its order
     "key": PathStep(lambda above, i: f"list({above})[{i}]", lambda above, i: nth(safe_iter(above), i)),
     # the i-th value of a dict, in its order
@@ -597,6 +621,8 @@ STEPS: Final[dict[str, PathStep]] = {
     # of a tensor, dimension i
     "size": PathStep(lambda above, i: f"{above}.size()[{i}]", lambda above, i: above.array.shape[i]),
     # the number or text in an object of a subclass of int, float, complex, str or bytes
+    # of a builtin container
+    "length": _applied("len({})", "length"),
     "plain": _applied("plain({})", "plain"),
     "address": _applied("id({})", "address"),
     # what a weak reference leads to

@@ -14,7 +14,7 @@ from weft.capture.bytecode.effects import STACK
 from weft.capture.frame import Frame, Unread
 from weft.capture.sources import Source, builtin, module
 from weft.capture.values import has_type
-from weft.capture.world import ABSENT, Appended, Partly
+from weft.capture.world import ABSENT, Unopened
 from weft.trace.breaks import Break
 
 if TYPE_CHECKING:
@@ -58,18 +58,21 @@ class Variables:
             frame.lazy = True
             return value
         read = self.wrapping.read(value.value, value.source)
-        if type(read) not in (Appended, Partly):  # of which the argument itself stays unread
+        if type(read) is not Unopened:  # of which the argument itself stays unread
             frame.locals[name] = read
         return read
 
     def read_cell(self, frame: Frame, name: str) -> Any:
-        content = self.cell_content(frame.cells[name])
+        content = self._content(frame.cells[name])
         if content is ABSENT:
             raise self.fail(unbound(frame, name))
         return content
 
     def cell_content(self, cell: types.CellType) -> Any:
         """What a cell holds, or ABSENT."""
+        return self.machine.parts.open(self._content(cell))
+
+    def _content(self, cell: types.CellType) -> Any:
         written, value = self.world.written(cell, None)
         if written:
             return value
@@ -133,7 +136,7 @@ class Variables:
             content = self.read_local(frame, name)
         if content is ABSENT:
             raise self.fail(RuntimeError("super(): arg[0] deleted"))
-        return content
+        return self.machine.parts.open(content)
 
 
 def unbound(frame: Frame, name: str) -> NameError:

@@ -60,32 +60,31 @@ class Overlay:
 
 
 @record(slots=True)
-class Appended:
-    """A list that existed before, of which captured code only asked to append: nothing of it is guarded.
-
-    # Note [Lists that only grow]
-        def step(x):              Reading `losses` as a list would guard its length, and every call would be
-            losses.append(x)      a miss. So `losses.append` alone opens no mirror: what is appended waits
-                                  here, and is emitted as `losses.append(x)`. Whoever reads the list after
-                                  all gets a mirror, which takes over what waits.
-    """
-
-    original: list[Any]
-    source: Source
-    values: list[Any] = field(default_factory=list)
-
-    def append(self, value: Any) -> None:
-        self.values.append(value)
-
-
-@record(slots=True)
-class Partly:
-    """A container that existed before, of which captured code asks for one item by a constant: only that item
-    is guarded. It stands on the stack from where the container is read to where the item is.
+class Unopened:
+    """A container that existed before, and of which captured code has looked at parts alone: see
+    Note [Containers that grow] in `weft.capture.parts`.
     """
 
     original: Any
     source: Source
+    log: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
+    """The methods that changed it, with their arguments."""
+    front: list[Any] = field(default_factory=list)
+    back: list[Any] = field(default_factory=list)
+    """What a sequence has before and behind what it held."""
+    first: int = 0
+    last: int = 0
+    """How many items are gone of those that it held, from the beginning and from the end."""
+    items: dict[Any, Any] = field(default_factory=dict)
+    """What a dict has under keys that were written; ABSENT where they were deleted."""
+    cleared: bool = False
+    """Whether it holds nothing of what it held."""
+    default: Any = None
+    """Of one that a dict may lack, as long as nothing depends on it: the empty one that is put there then."""
+    found: bool = True
+    """Whether the dict had it in this call."""
+    made: Any = None
+    """What stands for it since it is known that the dict lacked it."""
 
 
 class World:
@@ -98,10 +97,8 @@ class World:
         self.overlays: dict[int, Overlay] = {}
         self.let_go: dict[int, bool] = {}
         """Tensors, by `id`: whether what `.grad` held before may go away early. See `weft.capture.grads`."""
-        self.appended: dict[int, Appended] = {}
-        """By the `id` of the original list."""
-        self.partly: dict[int, Known] = {}
-        """Containers of which single items were read, by the `id` of the original."""
+        self.unopened: dict[int, Unopened] = {}
+        """Containers read in parts, by the `id` of the original; those too that were opened since."""
         self.raised: dict[int, tuple[BaseException, int]] = {}
         """Exceptions raised by captured code, with the root frame's step at that time."""
         self.changes = 0
@@ -156,7 +153,7 @@ class World:
         mirrored = mirror is not None and isinstance(mirror.value, dict)
         if (
             mirrored
-            or id(fields) in self.partly
+            or id(fields) in self.unopened
             or self.namespaces.setdefault(id(fields), owner) is not owner
         ):
             raise Break("unusual-object", seen="a __dict__ that two sources lead to")
@@ -211,10 +208,19 @@ class World:
             raise Break("builtin-protocol", seen=f"{name} of a key, written before")
         return True, found.writes[name]
 
-    # -- mirrors ---------------------------------------------------------------------------------------------
+    # -- containers ------------------------------------------------------------------------------------------
     def changed_mirrors(self) -> list[Known]:
         """The mirrors that no longer hold what the originals hold, in order of first reading."""
         return [known for known in self.known.values() if known.snapshot is not None and is_changed(known)]
+
+    def still_unopened(self) -> list[Unopened]:
+        """The containers of which only parts are known."""
+        found = [each for key, each in self.unopened.items() if key not in self.by_original]
+        return [each for each in found if each.made is None]
+
+    def logged(self) -> list[Any]:
+        """What was put into unopened containers."""
+        return [value for found in self.still_unopened() for _name, args in found.log for value in args]
 
 
 def is_changed(known: Known) -> bool:

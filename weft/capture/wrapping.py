@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.capture.bytecode.instructions import Instruction
+from weft.capture.counting import counted
 from weft.capture.frame import Frame, Unread
 from weft.capture.guards import TensorFacts, shown, wild
 from weft.capture.namespaces import ModuleDict
@@ -26,8 +27,8 @@ from weft.capture.open_texts import OpenText, written
 from weft.capture.rebuild.sets import filled, filling, table_size
 from weft.capture.sources import GETTERS, PLAIN_PARTS, Source, c_base, plain_part
 from weft.capture.sources import module as module_source
-from weft.capture.values import has_type
-from weft.capture.world import Appended, Known, Partly, World, items_of
+from weft.capture.values import BoundMethod, has_type
+from weft.capture.world import Known, items_of
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.naming import home
@@ -36,7 +37,7 @@ from weft.core.types import Size
 from weft.tensor.base import PLAIN, Parameter, Tensor
 from weft.trace.breaks import Break
 from weft.trace.fake import fake_of, is_fake
-from weft.trace.scalars import SymBool, SymFloat, SymInt, SymNumber, is_untold
+from weft.trace.scalars import SymBool, SymFloat, SymInt, SymNumber, is_untold, plain
 
 if TYPE_CHECKING:
     from weft.capture.machine import Machine
@@ -81,41 +82,31 @@ class Wrapping:
         return result
 
     def read(self, value: Any, source: Source) -> Any:
-        """As `wrap`, for a value that the next instruction uses; see Note [Lists that only grow]."""
-        if (
-            type(value) is list
-            and id(value) not in self.world.by_original
-            and appends_next(self.machine.frame)
-        ):
-            return self.growing_list(value, source)
-        if type(value) in (dict, list, tuple) and takes_item_next(self.machine.frame, self.world, value):
-            return self.read_part(value, source)
+        """As `wrap`, for a value that goes to the stack: containers of the user's stay unopened there."""
+        parts = self.machine.parts
+        if parts.may_stay_unopened(value):
+            if not self.machine.attributes.in_library() or takes_part_next(self.machine.frame, value):
+                return parts.take(value, source)
         return self.wrap(value, source)
 
-    def read_part(self, value: Any, source: Source) -> Partly:
-        """A container of which one item is going to be taken: see `Partly`."""
-        before = self.world.partly.get(id(value))
-        self.world.guard("TYPE", source, type(value))
-        if before is not None and before.source != source:
-            self.world.guard("SAME", source, before.source)
-        taken = Partly(value, source)
-        known = self.world.known[id(self.world.keep(taken))] = Known(taken, value, source)
-        self.world.partly.setdefault(id(value), known)
-        return taken
-
     def force(self, value: Any) -> Any:
-        """The value, read where nothing has read it yet."""
-        return self.wrap(value.value, value.source) if type(value) is Unread else value
+        """The value, read where nothing has read it yet, and opened."""
+        if type(value) is Unread:
+            return self.wrap(value.value, value.source)
+        return self.machine.parts.open(value)
 
-    def growing_list(self, value: list[Any], source: Source) -> Appended:
-        """A list that is going to be appended to: see Note [Lists that only grow] in `world`."""
-        waiting = self.world.appended.get(id(value))
-        if waiting is None:
-            self.world.guard("TYPE", source, list)
-            waiting = self.world.appended[id(value)] = Appended(value, source)
-        elif waiting.source != source:
-            self.world.guard("SAME", source, waiting.source)
-        return waiting
+    def take_over(self, original: Any, mirror: Any) -> Any:
+        """Repeats on a mirror what was done to the container while it was unopened."""
+        unopened = self.world.unopened.get(id(original))
+        if unopened is None:
+            return mirror
+        kinds: tuple[Any, ...] = (OrderedDict, dict, list, deque)
+        base = next((kind for kind in kinds if has_type(mirror, kind)), tuple)
+        for name, args in unopened.log:
+            if name in ("__setitem__", "__delitem__"):
+                args = (plain(args[0]), *args[1:])  # a number that is a key must be known
+            getattr(base, name)(mirror, *map(self.force, args))
+        return mirror
 
     def seen_before(self, value: Any, source: Source) -> Known | None:
         """The record of an object that was read before; from another source, that both are one is guarded."""
@@ -170,8 +161,9 @@ class Wrapping:
         """A symbol where the number may vary, else a constant."""
         if not self.is_dynamic(source) or not -(2**62) < value < 2**62:
             return self.constant(value, source)
-        self.world.guard("TYPE", source, int)
-        make = functools.partial(self.scalars.symbol_int, counter=self.is_counter(source))
+        if source.kind != "length":
+            self.world.guard("TYPE", source, int)
+        make = functools.partial(self.scalars.symbol_int, counter=self.passes_units(source))
         return self.symbol(make, value, source)
 
     def number(self, value: float, source: Source) -> Any:
@@ -198,6 +190,10 @@ class Wrapping:
         if self.dynamic is not None and root is not None and root.kind == "local":
             return self.dynamic
         return self.is_counter(source) or str(source) in self.volatile
+
+    def passes_units(self, source: Source) -> bool:
+        """Whether a number that varies will be 0 or 1 in passing."""
+        return self.is_counter(source) or source.kind == "length" or counted(source) in self.volatile
 
     def is_counter(self, source: Source) -> bool:
         """Whether this is the step counter of a schedule, and `dynamic` was not given."""
@@ -249,13 +245,7 @@ class Wrapping:
         self.world.learn(mirror, value, source)
         for position, item in enumerate(list_like.__iter__(value)):
             list_like.append(mirror, self.wrap(item, source.item(position)))
-        self.snapshot(mirror)
-        waiting = self.world.appended.pop(id(value), None)
-        if waiting is not None:
-            if waiting.source != source:
-                self.world.guard("SAME", source, waiting.source)
-            mirror.extend(map(self.force, waiting.values))
-        return mirror
+        return self.take_over(value, self.snapshot(mirror))
 
     def tuple_(self, value: Any, source: Source) -> Any:
         if all(type(item) in SCALARS for item in tuple.__iter__(value)) and str(source) not in self.volatile:
@@ -318,7 +308,7 @@ class Wrapping:
                 raise Break("unusual-key", seen=f"a key of {source} that has changed since it was put there")
             for kept, inner in items:
                 base.__setitem__(mirror, kept, inner)
-        return self.snapshot(mirror)
+        return self.take_over(value, self.snapshot(mirror))
 
     def set_(self, value: Any, source: Source) -> Any:
         """A mirror of a set that walks in the same order; a frozenset stays itself."""
@@ -393,12 +383,11 @@ class Wrapping:
             return known.value
         self.world.guard("TYPE", source, type(value))
         self.world.guard("EQ", source.member("__name__"), value.__name__)
-        unopened = type(receiver) is list and id(receiver) not in self.world.by_original
-        if unopened and value.__name__ == "append":
-            grows = self.machine.attributes.load(
-                self.growing_list(receiver, source.member("__self__")), "append"
-            )
-            return self.world.learn(grows, value, source)
+        if self.machine.parts.may_stay_unopened(receiver):
+            taken = self.machine.parts.take(receiver, source.member("__self__"))
+            method = self.machine.parts.method(taken, value.__name__)
+            if type(method) is BoundMethod:
+                return self.world.learn(method, value, source)
         inner = self.wrap(receiver, source.member("__self__"))
         return self.world.learn(getattr(inner, value.__name__), value, source)
 
@@ -437,32 +426,20 @@ def plain_key(key: Any) -> bool:
     return kind in SCALARS and (kind is not float or key == key)
 
 
-def appends_next(frame: Frame | None) -> bool:
-    """Whether the next instruction takes `.append` of the value that is being read."""
-    if frame is None:
-        return False
-    following = frame.bytecode.instructions[frame.index : frame.index + 2]
-    if not following or following[0].arg != "append" or not reads_plainly(frame.instruction):
-        return False
-    ops = [instruction.op for instruction in following]
-    return ops[0] == "LOAD_METHOD" or ops == ["LOAD_ATTR", "PUSH_NULL"]  # of a name that was imported
-
-
-def takes_item_next(frame: Frame | None, world: World, value: Any) -> bool:
-    """Whether the next two instructions take an item by a constant, of a container read nowhere else."""
+def takes_part_next(frame: Frame | None, value: Any) -> bool:
+    """Whether the next instructions take `.append`, or an item by a constant, of what is being read."""
     if frame is None or not (reads_plainly(frame.instruction) or frame.instruction.op == "BINARY_SUBSCR"):
         return False
     following = frame.bytecode.instructions[frame.index : frame.index + 2]
-    if len(following) < 2:
+    ops = [instruction.op for instruction in following]
+    if ops[:1] == ["LOAD_METHOD"] or ops == ["LOAD_ATTR", "PUSH_NULL"]:  # of a name that was imported
+        return type(value) is list and following[0].arg == "append"
+    if ops != ["LOAD_CONST", "BINARY_SUBSCR"]:
         return False
-    first, second = following
-    if first.op != "LOAD_CONST" or second.op != "BINARY_SUBSCR" or world.pure:
-        return False
-    if any(id(value) in found for found in (world.by_original, world.appended, world.namespaces)):
-        return False
+    key = following[0].arg
     if type(value) is dict:
-        return plain_key(first.arg) and first.arg in value and "__name__" not in value
-    return type(first.arg) is int and -len(value) <= first.arg < len(value)
+        return plain_key(key) and key in value
+    return type(value) in (list, tuple) and type(key) is int and -len(value) <= key < len(value)
 
 
 def reads_plainly(instruction: Instruction) -> bool:

@@ -207,6 +207,11 @@ def _dict_item(owner: dict[Any, Any], key: Hashable) -> Any:
     return dict.get(owner, key)
 
 
+def _dict_maybe(owner: dict[Any, Any], key: Hashable, other: object) -> Any:
+    need_plain_keys(owner)
+    return dict.get(owner, key, other)
+
+
 def _dict_walk(owner: dict[Any, Any], count: int) -> Any:
     need(dict.__len__(owner) == count)
     return [part for pair in dict.items(owner) for part in pair]
@@ -227,6 +232,8 @@ slot = operation("slot", "vs", object, "{}.{}", lambda value, place: of_slot(pla
 type_of = operation("type_of", "v", object, "type({})", type)
 instance_dict = operation("instance_dict", "vo", object, "{}.__dict__", _instance_dict)
 dict_item = operation("dict_item", "vo", object, "{}[{}]", _dict_item)
+dict_maybe = operation("dict_maybe", "voo", object, "{}.get({})", _dict_maybe)
+"""What a dict has under a key; the last operand where it lacks the key."""
 list_item = operation("list_item", "vn", object, "{}[{}]", operator.getitem)
 tuple_item = operation("tuple_item", "vn", object, "{}[{}]", operator.getitem)
 dict_walk = operation("dict_walk", "vn", object, "{}.items()", _dict_walk)
@@ -246,6 +253,9 @@ whole = operation("whole", "v", int, "{}", _whole)
 """The number that an int is."""
 size = operation("size", "vn", int, "{}.shape[{}]", lambda array, dim: array.shape[dim])
 """Of an array whose rank was checked."""
+count = operation("count", "v", int, "len({})", len)
+"""Of a list, tuple or deque."""
+dict_count = operation("dict_count", "v", int, "len({})", dict.__len__)
 
 
 # -- asking --------------------------------------------------------------------------------------------------
@@ -264,6 +274,8 @@ def _bits(value: float, number: int) -> bool:
 
 
 type_is = operation("type_is", "vo", bool, "type({}) is {}", lambda value, kind: type(value) is kind)
+type_or = operation("type_or", "voo", bool, "type({}) is {}", lambda v, kind, it: type(v) is kind or v is it)
+"""Or it is the last operand."""
 is_object = operation("is_object", "vo", bool, "{} is {}", operator.is_)
 same = operation("same", "vv", bool, "{} is {}", operator.is_)
 distinct = operation("distinct", "V", bool, "distinct({})", lambda all_: len(set(map(id, all_))) == len(all_))

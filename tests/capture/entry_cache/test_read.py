@@ -266,6 +266,20 @@ def test_conditions_on_floats(other: Other) -> None:
         assert served(module.subject, X) is found
 
 
+def test_containers_that_grow(other: Other) -> None:
+    body = (
+        "    y = x + 1\n    H.setdefault('a', []).append(y)\n    SEEN[len(SEEN)] = y\n    return H['a'][-1]\n"
+    )
+    text = f"{SUBJECT}\nH = {{}}\nSEEN = {{}}\n\ndef subject(x):\n{body}"
+    compiled = weft.compile(other.module(text).subject, backend="native")
+    for _ in range(5):
+        compiled(X)
+    module = other.module(text)
+    module.SEEN.update({0: None, 1: None})
+    module.H["a"] = [None, None]
+    assert served(module.subject, X) and len(module.H["a"]) == len(module.SEEN) == 8
+
+
 def test_sizes_that_vary(other: Other) -> None:
     text = f"{SUBJECT}\n\ndef subject(x):\n    return x.sum(0) / x.shape[0] if x.shape[0] > 2 else x\n"
     for found in (False, True):

@@ -82,7 +82,7 @@ def test_nonlocal_written_outside():
         build.read = lambda: count
         return function
 
-    check(build, one, one, one, one, one, state=build, watch=lambda: build.read(), frames=3)
+    check(build, one, one, one, one, one, state=build, watch=lambda: build.read(), frames=1)
 
 
 def test_nonlocal_holds_a_tensor():
@@ -266,7 +266,7 @@ def test_global_written():
         made = x + LEVEL
         return made
 
-    check(function, one, one, state=begin, watch=lambda: (LEVEL, globals()["made"]), frames=2)
+    check(function, one, one, state=begin, watch=lambda: (LEVEL, globals()["made"]), frames=1)
 
 
 def test_global_written_then_read_by_another_function():
@@ -358,7 +358,7 @@ def test_global_container_changed_in_place():
         TABLE["calls"] = TABLE.get("calls", 0) + 1
         return x + TABLE["calls"]
 
-    check(function, one, one, one, state=begin, watch=lambda: dict(TABLE), frames=3)
+    check(function, one, one, one, state=begin, watch=lambda: dict(TABLE), frames=2)
 
 
 def test_globals_call():
@@ -408,4 +408,4 @@ def test_same_object_in_two_closures():
 
         return function
 
-    check(build, one, one, state=build, frames=2)
+    check(build, one, one, state=build, frames=1)

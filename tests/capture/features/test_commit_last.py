@@ -191,7 +191,7 @@ def test_assert_inside_modules() -> None:
 
     same(
         f, good, bad, good, bad,
-        state=state, after=after, frames=3,
+        state=state, after=after, frames=1,
         watch=lambda: (made[0].calls, made[0].seen, made[0].seen._version),
     )  # fmt: skip
 

@@ -298,7 +298,7 @@ def test_parameter_under_two_names() -> None:
             return self.cache["y"].sum(), self.w is self.v
 
     n = N()
-    check(lambda x: n(x), state=n.cache.clear, watch=lambda: dict(n.cache), frames=2)
+    check(lambda x: n(x), state=n.cache.clear, watch=lambda: dict(n.cache), frames=1)
 
 
 def test_object_in_a_closure_changes() -> None:
@@ -313,7 +313,7 @@ def test_object_in_a_closure_changes() -> None:
         G.hist.append(x * G.n)
         return G.hist[-1]
 
-    check(f, *[lambda: (tensor(),)] * 4, frames=4, state=reset, watch=lambda: [G.n, list(G.hist)])
+    check(f, *[lambda: (tensor(),)] * 4, frames=1, state=reset, watch=lambda: [G.n, list(G.hist)])
 
 
 def test_class_of_an_argument_changes() -> None:
@@ -376,7 +376,7 @@ def test_object_as_default_changes() -> None:
 
         return f
 
-    check(make(), *[lambda: (tensor(),)] * 3, frames=2, state=make)
+    check(make(), *[lambda: (tensor(),)] * 3, frames=1, state=make)
 
 
 def test_bound_method_compiled() -> None:
@@ -393,7 +393,7 @@ def test_bound_method_compiled() -> None:
     def reset():
         m.n = 2
 
-    check(m.go, *[lambda: (tensor(),)] * 3, frames=2, state=reset, watch=lambda: m.n)
+    check(m.go, *[lambda: (tensor(),)] * 3, frames=1, state=reset, watch=lambda: m.n)
 
 
 def test_callable_object_called() -> None:

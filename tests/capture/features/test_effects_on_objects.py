@@ -280,7 +280,7 @@ def test_globals_written() -> None:
         COUNT = 0
         SHARED.clear()
 
-    check(f, *[lambda: (tensor(),)] * 4, frames=3, state=reset, watch=lambda: (COUNT, dict(SHARED)))
+    check(f, *[lambda: (tensor(),)] * 4, frames=1, state=reset, watch=lambda: (COUNT, dict(SHARED)))
 
 
 def test_tensors_written_in_place() -> None:
@@ -350,7 +350,7 @@ def test_function_attribute_changed() -> None:
         helper.calls = 0
         return f
 
-    check(make(), *[lambda: (tensor(),)] * 4, frames=3, state=make)
+    check(make(), *[lambda: (tensor(),)] * 4, frames=1, state=make)
 
 
 def test_effects_in_called_methods() -> None:
@@ -457,4 +457,4 @@ def test_module_buffers_and_attributes() -> None:
         net.outputs = []
         net.__dict__.pop("last", None)
 
-    check(lambda x: net(x), *[lambda: (tensor(),)] * 3, frames=3, state=reset, watch=lambda: vars(net))
+    check(lambda x: net(x), *[lambda: (tensor(),)] * 3, frames=1, state=reset, watch=lambda: vars(net))

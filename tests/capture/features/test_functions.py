@@ -212,7 +212,7 @@ def test_decorator_with_wraps():
     def begin():
         inner.calls = 0
 
-    check(function, state=begin, watch=lambda: inner.calls, frames=2)
+    check(function, state=begin, watch=lambda: inner.calls, frames=1)
 
 
 def test_decorator_applied_inside():
@@ -328,7 +328,7 @@ def test_function_attributes():
         inner.__dict__.clear()
         inner.count = 0
 
-    check(function, state=begin, watch=lambda: dict(inner.__dict__), frames=2)
+    check(function, state=begin, watch=lambda: dict(inner.__dict__), frames=1)
 
 
 def test_functions_as_values_in_containers():

@@ -38,7 +38,7 @@ def test_keys_that_call_back() -> None:
         d[K(4, LOG.append)] = 2
         return y * 2, len(d)
 
-    logged(f, frames=2, breaks=3)
+    logged(f, frames=1, breaks=2)
 
 
 def test_keys_that_log() -> None:

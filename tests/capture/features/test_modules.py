@@ -256,7 +256,7 @@ def test_counter_attribute_in_forward() -> None:
             self.last = x * 2
             return self.last + 1, self.calls
 
-    check_module(Model, rows, rows, rows, rows, frames=3)
+    check_module(Model, rows, rows, rows, rows, frames=1)
 
 
 def test_buffers_updated_in_forward() -> None:

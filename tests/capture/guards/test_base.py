@@ -198,6 +198,11 @@ SAMPLES: dict[str, tuple[list[Guard], Values, list[Values | Callable[[], Any]]]]
         {"x": {"a": 1, "b": 2}},
         [{"x": {"b": 2, "a": 1}}, {"x": {"a": 1}}, {"x": {"a": 1, MyStr("b"): 2}}],
     ),
+    "MAYBE": (
+        [DICT, Guard("MAYBE", X.maybe("a", list))],
+        {"x": {"a": []}},
+        [{"x": {"a": ()}}, {"x": MyDict()}, {"x": {"a": None}}],
+    ),
     "HAS": ([DICT, Guard("HAS", X, "a")], {"x": {"a": 1}}, [{"x": {}}, {"x": {"b": 1}}, {"x": MyDict(a=1)}]),
     "LACKS": ([DICT, Guard("LACKS", X, "a")], {"x": {"b": 1}}, [{"x": {"a": 1}}, {"x": MyDict()}]),
     "ABSENT": ([Guard("ABSENT", CLASS, "more")], {}, [lambda: patched(Kind, "more", 1)]),

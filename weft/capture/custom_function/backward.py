@@ -237,7 +237,7 @@ class BackwardCapture:
         world = inner.world
         changed = not same or bool(world.changed_mirrors())
         changed = changed or any(overlay.writes or overlay.deleted for overlay in world.overlays.values())
-        changed = changed or any(waiting.values for waiting in world.appended.values())
+        changed = changed or any(unopened.log for unopened in world.still_unopened())
         read = [known.value for known in world.known.values() if type(known.value) in PLAIN]
         changed = changed or any(version(tensor) != first_version(inner, tensor) for tensor in read)
         alive = [generator for found in world.generators if (generator := found()) is not None]

@@ -170,7 +170,7 @@ def escaping(
     waiting = list(roots)
     if changed:
         waiting += [value for overlay in world.overlays.values() for value in overlay.writes.values()]
-        waiting += [value for grown in world.appended.values() for value in grown.values]
+        waiting += world.logged()
         waiting += [known.value for known in world.changed_mirrors()]
         waiting += [value for value, _parts in picture.parts.values()]
     found: list[Tensor] = []

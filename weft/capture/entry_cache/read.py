@@ -146,6 +146,8 @@ class EntryReader:
                 return self.ref(data)
             case "slot":
                 return self.ref(data[0]), data[1]
+            case "maybe":
+                return self.plain(data[0]), self.ref(data[1])
             case _:
                 return self.plain(data)
 

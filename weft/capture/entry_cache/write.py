@@ -181,12 +181,14 @@ class EntryWriter:
                 return self.ref(source.detail)
             case "slot":
                 return [self.ref(source.detail[0]), source.detail[1]]
+            case "maybe":
+                return [self.plain(source.detail[0]), self.ref(source.detail[1])]
             case "module":
                 self.module(source.detail)
                 return self.plain(source.detail)
             case "item" | "key" | "value" | "element" | "field" | "member" | "entry" | "size":
                 return self.plain(source.detail)
-            case "local" | "builtin" | "function" | "cell" | "referent":
+            case "local" | "builtin" | "function" | "cell" | "referent" | "length":
                 return self.plain(source.detail)
             case _:
                 raise Unkept(str(source))

@@ -112,7 +112,8 @@ class Conditional(Guard, kind="CONDITION"):
     def check(self, checks: Checks) -> None:
         """Computed natively, or, where whole numbers are checked to be those of this call, seen to hold."""
         condition: Condition = self.payload
-        if not checks.sized:
+        lengths = any(source.kind == "length" for _symbol, source in condition.sources)
+        if not checks.sized or lengths:  # which are others in the next call
             if not is_arithmetic(condition.expression):
                 raise Unreadable(str(self))
             numbers = {symbol: checks.number(source) for symbol, source in condition.sources}

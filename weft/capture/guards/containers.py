@@ -10,7 +10,7 @@ from collections import OrderedDict
 from typing import Any
 
 from weft.capture.checking import DICTS, Checks, Unreadable
-from weft.capture.guards.base import ByName, Pictured, safe_text, short
+from weft.capture.guards.base import NAME, ByName, Guard, Pictured, safe_text, short
 from weft.capture.guards.classes import check_class
 from weft.capture.guards.keys import other_keys, same_keys
 from weft.capture.plain import exact_key, freeze, thaw
@@ -140,6 +140,31 @@ class Membership(ByName):
         if kind is None or builtin_base(kind) not in DICTS or type(self.payload) is not str:
             raise Unreadable(str(self))
         checks.need((ask.dict_item if self.there else ask.dict_lacks)(checks.read(self.at), self.payload))
+
+
+class Maybe(Guard, kind="MAYBE"):
+    """What stands at the source can be read: a dict lacks the key, or has an object of the class there."""
+
+    form = NAME
+
+    def normal(self, payload: Any) -> Any:
+        return 0
+
+    def fits(self, found: Any) -> bool:
+        return True
+
+    def describe(self) -> str:
+        key, kind = self.at.detail
+        return f"{key!r} not in {self.at.parent} or type({self.at.parent}[{key!r}]) is {kind().__name__}"
+
+    def actual(self, found: Any) -> str:
+        return "otherwise"
+
+    def render(self, reader: Reader) -> None:
+        reader.read(self.at)
+
+    def check(self, checks: Checks) -> None:
+        checks.read(self.at)
 
 
 class Has(Membership, kind="HAS"):

@@ -23,7 +23,7 @@ from weft.capture.plain import (
 from weft.capture.reading import Reader
 from weft.capture.sources import Source
 from weft.core import checks as ask
-from weft.core.expressions import Expression
+from weft.core.expressions import Expression, constant
 
 INLINE_LIMIT: Final = 24  # leaves of a container that are compared in the text, rather than by a call
 NUMBERS: Final = (int, float)
@@ -65,6 +65,12 @@ class Equal(ConstantGuard, kind="EQ"):
 
     def exact_sources(self) -> list[Source]:
         return self.sources()
+
+    def check(self, checks: Checks) -> None:
+        if self.at.kind == "length":
+            checks.need(Expression("eq", (checks.number(self.at), constant(thaw(self.payload))), bool))
+        else:
+            super().check(checks)
 
     def units(self) -> set[str]:
         return {str(source) for source in self.sources() if thaw(self.payload) in (0, 1)}

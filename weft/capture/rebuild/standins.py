@@ -16,8 +16,9 @@ from weft.capture.iterators import SequenceIterator, UserIterator
 from weft.capture.namespaces import ClassDict, InstanceDict, ModuleDict
 from weft.capture.rebuild.builder import Builder, Rule
 from weft.capture.rebuild.iterators import with_state
+from weft.capture.sources import Nothing
 from weft.capture.values import Callback, CapturedTraceback
-from weft.capture.world import Appended
+from weft.capture.world import Unopened
 
 
 def traceback(builder: Builder, value: CapturedTraceback) -> str:
@@ -34,14 +35,24 @@ def sequence_iterator(builder: Builder, value: SequenceIterator) -> str:
     return builder.assign(made, "iterator")
 
 
+def unopened(builder: Builder, value: Unopened) -> str:
+    """A container of which only parts were used: the stores change it before anybody sees it."""
+    if value.made is not None:
+        return builder.text(value.made)
+    if value.default is None:
+        return builder.read(value.source)
+    read, kind = builder.read(value.source), builder.constant(Nothing, "Nothing")
+    made, ask = builder.text(value.default), builder.constant(type, "type")
+    return builder.assign(f"{made} if {ask}({read}) is {kind} else {read}")
+
+
 RULES: Final[dict[type, Rule]] = {
     # An argument that captured code never looked at.
     Unread: lambda builder, value: builder.read(value.source),
     InstanceDict: lambda builder, value: builder.read(value._known.source.member("__dict__")),
     ModuleDict: lambda builder, value: builder.read(value.source),
     ClassDict: lambda builder, value: builder.assign(f"{builder.text(value.cls)}.__dict__"),
-    # A list that captured code only appended to: the stores append to it before anybody sees it.
-    Appended: lambda builder, value: builder.read(value.source),
+    Unopened: unopened,
     Super: lambda builder, value: builder.assign(
         builder.call_text(builder.constant(super, "super"), (value.cls, value.receiver))
     ),

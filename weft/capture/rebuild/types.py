@@ -26,14 +26,14 @@ from weft.capture.frame import Frame
 from weft.capture.gradients import history, is_spent, spent_on, without_history
 from weft.capture.open_texts import OpenText
 from weft.capture.outcome import Outcome
+from weft.capture.parts import call_part
 from weft.capture.reading import Reader, has_plain_dict
 from weft.capture.rebuild import iterators, standins
 from weft.capture.rebuild.builder import Builder, Rule
 from weft.capture.rebuild.sets import filled, filling, table_size
 from weft.capture.resuming import resume_texts, slot_of
 from weft.capture.sources import class_dict, class_mro, importable_name, instance_dict, written_in_c
-from weft.capture.values import CapturedGenerator, has_type
-from weft.capture.world import Appended
+from weft.capture.values import BoundMethod, CapturedGenerator, has_type
 from weft.core.contexts import Leaving
 from weft.core.device import device
 from weft.core.dtypes import dtype
@@ -339,14 +339,17 @@ def _function_attributes(builder: Builder, value: types.FunctionType, name: str)
 
 
 def partial(builder: Builder, value: functools.partial[Any]) -> str:
-    if len(value.args) == 2 and type(value.args[1]) is Appended:
-        return builder.assign(f"{builder.read(value.args[1].source)}.append", "append")
+    if value.func is call_part and type(value) is BoundMethod:
+        _machine, unopened, method = value.args
+        return builder.assign(f"{builder.text(unopened)}.{method}", method)
     bound = standins.generator_method(value)
     if bound is not None:
         return builder.assign(f"{builder.text(bound[1])}.{bound[0]}", bound[0])
     kind = type(value)
     maker = builder.constant(kind, "partial")
     args: tuple[Any, ...] = (value.func, *value.args)
+    if value.func is call_part:  # Python has put two into one
+        args = (BoundMethod(*args[:4]), *args[4:])
     if kind is not functools.partial:
         maker, args = builder.constant(functools.partial.__new__, "partial_new"), (kind, *args)
     name = builder.put(value, builder.assign(builder.call_text(maker, args, value.keywords)))

@@ -95,9 +95,29 @@ def _dict_item(w: Any, row: str) -> None:
     w.give(row, found)
 
 
+def _dict_maybe(w: Any, row: str) -> None:
+    owner = w.operand(row, 2)
+    _plain_keys(w, owner)
+    found = w.call("ptr", "PyDict_GetItemWithError", f"ptr {owner}", f"ptr {w.pointer(row, 3)}")
+    there = w.other("ptr", found, "null")  # no key that is compared can raise
+    w.give(row, w.let(f"select i1 {there}, ptr {found}, ptr {w.pointer(row, 4)}"))
+
+
+def _type_or(w: Any, row: str) -> None:
+    value, look, on = w.operand(row, 2), w.label(), w.label()
+    w.choose(w.same("ptr", value, w.pointer(row, 4)), on, look)
+    w.begin(look)
+    w.kind_is(value, w.pointer(row, 3))
+    w.go(on)
+    w.begin(on)
+
+
 def _list_item(w: Any, row: str) -> None:
     owner, place = w.operand(row, 2), w.field(row, 3)
-    w.need(w.let(f"icmp ult i64 {place}, {w.load(owner, LENGTH, 'i64')}"))
+    length = w.load(owner, LENGTH, "i64")
+    from_end = w.let(f"add i64 {place}, {length}")
+    place = w.let(f"select i1 {w.let(f'icmp slt i64 {place}, 0')}, i64 {from_end}, i64 {place}")
+    w.need(w.let(f"icmp ult i64 {place}, {length}"))
     w.give(row, w.load(w.load(owner, ITEMS), w.scaled(place, 8)))
 
 
@@ -336,6 +356,14 @@ def _size(w: Any, row: str) -> None:
     w.give(row, w.load(w.load(w.operand(row, 2), SIZES), w.scaled(w.field(row, 3), 8), "i64"), "i64")
 
 
+def _count(w: Any, row: str) -> None:
+    w.give(row, w.load(w.operand(row, 2), LENGTH, "i64"), "i64")
+
+
+def _dict_count(w: Any, row: str) -> None:
+    w.give(row, w.call("i64", "PyDict_Size", f"ptr {w.operand(row, 2)}"), "i64")
+
+
 def _two(w: Any, row: str) -> tuple[str, str]:
     return w.operand(row, 2, "i64"), w.operand(row, 3, "i64")
 
@@ -456,6 +484,7 @@ WRITERS: Final[dict[str, Check]] = {
     "bits": _bits, "equal": _equal, "tensor": _tensor, "strides": _strides, "flags": _flags, "mode": _mode,
     "call_is": _call_is, "version": _version, "distinct": _distinct, "call_missing": _call_missing,
     "type_of": _type_of, "number": _number, "true": _true, "whole": _whole, "size": _size,
+    "dict_maybe": _dict_maybe, "type_or": _type_or, "count": _count, "dict_count": _dict_count,
     "floordiv": _floordiv, "mod": _mod, "min": _extreme("min"), "max": _extreme("max"), "where": _where,
     "cell": _cell, "float": _float, "truncated": _truncated,
     **{name: _floating(name) for name in FLOATING},
