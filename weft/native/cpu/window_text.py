@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from weft.native.cpu.body_text import literal
 from weft.native.cpu.conv_code import Code
 from weft.native.cpu.conv_text import every_second
+from weft.native.cpu.writer import literal
 
 
 def _integers(code: Code) -> str:
