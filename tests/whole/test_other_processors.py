@@ -24,8 +24,9 @@ from tests.whole.test_native_samples import (
     differentiated,
     function_of,
 )
-from weft.native.cpu import engine, packing
+from weft.native.cpu import engine, packing, pool
 from weft.native.cpu.objects import Uncompiled
+from weft.native.entry import entry
 from weft.native.lower import conv, pools, resize, scatter
 from weft.native.program import executable
 from weft.ops.record import Kind, Op
@@ -39,6 +40,7 @@ def texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The texts that programs ask for. These run op by op."""
     found: list[str] = []
     engine.host()  # array kernels run all the same, in programs of this machine
+    assert pool.Loaded is entry.Loaded is engine.Loaded  # they hold it from before
 
     class Assembled:
         def __init__(self, text: str, level: int = engine.FULL) -> None:
