@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from weft.core.counters import counters
 
 import weft
 import weft.compiler
+from weft.core.counters import counters
 from weft.testing import CompileCounter
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as some
 
 import weft
 import weft.compiler
+from weft.core import varying
 from weft.core.settings import settings
 from weft.testing import CompileCounter, CompileCounterWithBackend
 
@@ -239,10 +240,11 @@ def check_program(seed: int, backend: Any = None, calls: int = 6) -> None:
 @pytest.fixture(autouse=True)
 def without_limit() -> Iterator[None]:
     """Programs that read lengths meet the limit, and then run as they are: they are to be compiled."""
-    before = settings.strict, settings.recompile_limit
+    before = settings.strict, settings.recompile_limit, varying.LOUD
     settings.strict, settings.recompile_limit = True, 64
+    varying.LOUD = 1000  # random programs ask for lengths that differ in each call
     yield
-    settings.strict, settings.recompile_limit = before
+    settings.strict, settings.recompile_limit, varying.LOUD = before
 
 
 @given(some.integers(0, 2**32))

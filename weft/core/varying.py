@@ -32,7 +32,7 @@ WITHIN: Final = 100
 """The calls within which programs are too many."""
 STAYS: Final = 50
 """So often in a row the same numbers come that they get a program all the same."""
-LOUD = 3
+LOUD: int = 3
 """For so many values of one thing."""
 MOST_LAYOUTS: Final = 64
 MOST_VALUES: Final = 64
