@@ -457,3 +457,41 @@ def test_modes_are_left_in_any_order(make):
     first.__exit__(None, None, None)
     first.__exit__(None, None, None)
     assert modes.state.get() is True
+
+
+@pytest.mark.parametrize("outside", [weft.no_grad, weft.inference_mode, weft.enable_grad])
+def test_an_interrupt_where_grad_is_set_for_a_block_sets_it_back(outside):
+    lines, before = {"__init__", "put_grad", "_prepare", "_back_to", "choosing", "changed"}, modes.current()
+    count = point = 0
+
+    def handle(_number, _frame):
+        raise Late
+
+    def profile(frame, event, _value):
+        nonlocal count
+        if event in ("call", "c_return") and frame.f_code.co_name in lines:
+            count += 1
+            if count == point:
+                sys.setprofile(None)
+                signal.raise_signal(signal.SIGUSR1)
+
+    handler = signal.signal(signal.SIGUSR1, handle)
+    try:
+        for point in range(1, 100):
+            count, within = 0, None
+            with outside():
+                within = modes.current()
+                try:
+                    sys.setprofile(profile)
+                    with weft.set_grad_enabled(not weft.is_grad_enabled()):
+                        pass
+                except Late:
+                    pass
+                finally:
+                    sys.setprofile(None)
+                assert str(modes.current()) == str(within), point
+            if count < point:
+                break
+    finally:
+        signal.signal(signal.SIGUSR1, handler)
+    assert point > 5 and modes.current() == before

@@ -286,7 +286,19 @@ class set_grad_enabled(_AtOnce):
             raise TypeError(
                 f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
             )
-        super().__init__(mode)
+        before = state.get()
+        try:
+            super().__init__(mode)
+        except BaseException:  # an interrupt
+            state.set(before)
+            raise
+
+    def __enter__(self) -> Any:
+        try:
+            super().__enter__()
+        except BaseException:  # an interrupt: nobody will leave it
+            self.close()
+            raise
 
     def _prepare(self) -> None:
         inside = state.get()
