@@ -166,8 +166,8 @@ def with_sizes(
     stands: dict[Node, Any] = {}
 
     def converted(value: Any) -> Any:
-        if type(value) in (tuple, list):
-            return type(value)([converted(each) for each in value])
+        if isinstance(value, (tuple, list)):  # results of ops have classes of their own
+            return (list if isinstance(value, list) else tuple)([converted(each) for each in value])
         if type(value) is dict:
             return {key: converted(each) for key, each in value.items()}
         if type(value) is slice:
