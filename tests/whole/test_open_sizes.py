@@ -274,6 +274,18 @@ def test_tables_of_convolutions_are_made_of_numbers(monkeypatch: pytest.MonkeyPa
     assert len(asked) < 1000
 
 
+@pytest.mark.usefixtures("templates")
+def test_results_with_names_of_ops_that_numpy_does() -> None:
+    """Those that others read had the sizes of the first call."""
+    compiled = weft.compile(weft.linalg.eigvalsh, dynamic=True)
+    for size in (3, 6, 4):
+        x = weft.randn(size, size, dtype=weft.float64)
+        one, other = ((x + x.t()).requires_grad_() for _ in range(2))
+        weighted(compiled(one)).backward()
+        weighted(weft.linalg.eigvalsh(other)).backward()
+        same(one.grad, other.grad)
+
+
 def test_second_derivatives(templates: list[Template]) -> None:
     def curvature(x: Any) -> Any:
         (first,) = weft.autograd.grad(x.sin().pow(3).sum(), x, create_graph=True)
