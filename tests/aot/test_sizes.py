@@ -17,6 +17,7 @@ from tests.aot.differing import assert_same, assert_same_layer, copies, gradient
 from weft.aot import runtime
 from weft.aot.sizes import layout, open_sizes, strides_of
 from weft.core import settings as core_settings
+from weft.core import varying
 from weft.graph.text import TAKES_SIZES
 from weft.nn import functional as F
 
@@ -27,6 +28,7 @@ PAIRS = ((3, 4), (5, 6), (7, 3), (4, 12), (6, 5))
 @pytest.fixture(autouse=True)
 def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core_settings.settings, "strict", True)
+    monkeypatch.setattr(varying, "LOUD", 1000)  # plans are counted here
     weft.compiler.reset()
 
 

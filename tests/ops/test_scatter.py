@@ -230,6 +230,7 @@ def _write(name: str, x: weft.Tensor, src: weft.Tensor, out: weft.Tensor) -> wef
     return getattr(weft, name)(x, 0, places, src, out=out)
 
 
+@pytest.mark.filterwarnings("ignore:weft.compile built programs for 3 values")
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize(
     ("name", "expected"),

@@ -164,6 +164,7 @@ def grown(how: str) -> tuple[Any, Any, Any]:
     return base, view, sibling
 
 
+@pytest.mark.filterwarnings("ignore:weft.compile built programs for 3 values")
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("how", ["resize_", "resize_as_", "out", "storage"])
 def test_memory_that_grows_takes_all_along_that_lie_in_it(how: str, compiled: bool) -> None:

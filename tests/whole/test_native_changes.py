@@ -125,6 +125,7 @@ def modules() -> World:
     ]
 
 
+@pytest.mark.filterwarnings("ignore:weft.compile built programs for 3 values")
 @pytest.mark.parametrize("world", [classes, slots, dicts, functions, modules])
 def test_changes_are_seen(world: Callable[[], World], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weft.compiler.settings, "recompile_limit", 64)

@@ -327,7 +327,7 @@ class CodeCache:
             entry = adopted(contexts, context, function, arguments)
             if entry is None:
                 entry = self._capture(function, arguments, request)
-                if entry is not None and entry.reason is None and self.varying.is_followed:
+                if entry is not None and self.is_built(entry):
                     self.varying.build(others, others, warn_user)
             if entry is None or defaults != _defaults() or defaults != self.defaults:  # changed meanwhile
                 return None
@@ -384,6 +384,16 @@ class CodeCache:
         self.given_up = None if 0 < self.cramped < PATIENCE else text
         warn_user(f"{text}; it runs uncompiled {'this time' if self.given_up is None else 'from now on'}")
 
+    def is_built(self, entry: Entry) -> bool:
+        """Whether a program was built for this entry: not for one that was on disk."""
+        return entry.reason is None and self.varying.is_followed and not entry.kept
+
+    def chosen(self, values: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+        """These values, but sizes that the user has asked programs for, one by one."""
+        if self.context.dynamic is not False:
+            return values
+        return {name: each for name, each in values.items() if ".size()[" not in name}
+
     def _note_misses(
         self, function: FunctionType, arguments: dict[str, Any]
     ) -> tuple[list[str], dict[str, str]]:
@@ -398,8 +408,9 @@ class CodeCache:
             self.volatile |= changed_by(guards, function, arguments, self.context.dynamic)
             if not self.context.fullgraph:
                 self.volatile |= wild_by(guards, function, arguments, self.context.dynamic)
-            values = apart(guards, function, arguments)
-            self.varying.note({name: was for name, (was, _now) in values.items()}, installed.made_at)
+            values = self.chosen(apart(guards, function, arguments))
+            if not installed.entry.kept:
+                self.varying.note({name: was for name, (was, _now) in values.items()}, installed.made_at)
             common = {name: now for name, (_was, now) in values.items() if common is None or name in common}
         if reasons:
             count("recompiles", reasons[0])

@@ -61,7 +61,6 @@ class Layout:
     """Compiles a graph that has no program."""
 
 
-FAILED: Final = "a number for which Python raises, or that has more than 64 bits"
 _warned: set[str] = set()
 """Reasons that were said already: a process that cannot run code says so once."""
 MOST_PROGRAMS: Final = 64
@@ -105,13 +104,13 @@ class Compiled:
             except Changed:
                 pass
             except Failed:
-                return self.op_by_op(inputs, FAILED)
+                return self.op_by_op(inputs)  # as Python does it
         return self.looked_up(inputs, arrays)
 
     def looked_up(self, inputs: tuple[Any, ...], arrays: list[Any]) -> tuple[Any, ...]:
         """A call of the program that there is for these inputs, or of a new one."""
         given = [plain(array) for array in arrays]
-        key = tuple([key_of(array) for array in given])
+        key = self.key(given)
         program: Program | str | None = self.programs.find(key)
         if program is None:
             program = self.settled(key, given) if self.templates else None
@@ -122,7 +121,7 @@ class Compiled:
         if isinstance(program, str):
             return self.op_by_op(inputs)
         if any(is_copied(given[n], arrays[n]) for _, n in program.written):
-            return self.op_by_op(inputs, "an input that is written, and of which programs take copies")
+            return self.op_by_op(inputs)
         sees = program.looks and self.tells(program) and all(is_looked_at(each) for each in arrays)
         self.last = program if sees else None
         program = self.with_floats(program, given) if program.python else program
@@ -131,7 +130,12 @@ class Compiled:
         except Changed:
             return self.op_by_op(inputs, "an input that may not be written")
         except Failed:
-            return self.op_by_op(inputs, FAILED)
+            return self.op_by_op(inputs)  # as Python does it
+
+    def key(self, given: list[Any]) -> Any:
+        """What a program depends on in its inputs: floats, too, where a size is made of one."""
+        told = [given[number] for one, (number, _) in self.places.items() if one.kind is float]
+        return tuple([key_of(array) for array in given] + [pack("<d", value) for value in told])
 
     def new_program(self, key: Any, given: list[Any]) -> Program | str:
         """The program for inputs that had none."""

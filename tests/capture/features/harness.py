@@ -133,15 +133,17 @@ def check(
 
 @contextlib.contextmanager
 def everything_strict() -> Iterator[None]:
-    """No silent fallback, nothing kept from before or for later."""
-    before = settings.strict
-    settings.strict = True
+    """No silent fallback, nothing kept from before or for later. Frames are counted, so a third program for
+    another size or number is no error here.
+    """
+    before = settings.strict, varying.LOUD
+    settings.strict, varying.LOUD = True, 1000
     weft.compiler.reset()
     counters.clear()
     try:
         yield
     finally:
-        settings.strict = before
+        settings.strict, varying.LOUD = before
         weft.compiler.reset()
 
 

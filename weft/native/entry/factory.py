@@ -21,7 +21,7 @@ from weft.core.checks import Slot
 from weft.core.expressions import Expression
 from weft.core.interrupts import let_through
 from weft.core.lazy import lazy
-from weft.native.backend import Compiled, is_watched, key_of, plain
+from weft.native.backend import Compiled, is_watched, plain
 from weft.native.cpu.blas import guard
 from weft.native.cpu.calls import ALIGNED, WRITEABLE, address
 from weft.native.cpu.objects import Uncompiled
@@ -250,7 +250,7 @@ def machine(layout: Layout, miss: Any, describe: Any) -> Machine | None:
 def _program(compiled: Compiled, inputs: Sequence[Any]) -> Program | None:
     """The program that has served a call with these inputs."""
     arrays = [plain(compiled.layout.array(value)) for value in inputs]
-    found = compiled.programs.get(tuple(map(key_of, arrays)))
+    found = compiled.programs.get(compiled.key(arrays))
     return found if isinstance(found, Program) else None
 
 

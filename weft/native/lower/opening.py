@@ -55,27 +55,37 @@ def array_of(value: Any) -> Any:
 
 def open_places(graph: Graph) -> Places:
     """Where the open sizes of a graph can be read: the number of an input, and an axis of it, or None for an
-    input that is the number itself."""
+    input that is the number itself. Floats are among these where a size is made of one."""
     found: Places = {}
+    needed = symbols_of_sizes(graph)
     for number, node in enumerate(graph.placeholders):
         value = node.meta.get("val")
         array = array_of(value)
         sizes = [(None, value)] if array is None else enumerate(array.shape)
         for axis, size in sizes:
-            if isinstance(size, Symbolic) and is_size(size) and size.expression.op == "symbol":
-                found.setdefault(size.expression.args[0], (number, axis))
+            if not isinstance(size, Symbolic) or size.expression.op != "symbol":
+                continue
+            symbol = size.expression.args[0]
+            if is_size(size) or symbol in needed:
+                found.setdefault(symbol, (number, axis))
+    return found
+
+
+def symbols_of_sizes(graph: Graph) -> set[Symbol]:
+    """All on which sizes in a graph depend."""
+    found: set[Symbol] = set()
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        for each in value if isinstance(value, (tuple, list)) else (value,):
+            for size in getattr(array_of(each), "shape", ()):
+                if is_size(size):
+                    found |= size.expression.symbols
     return found
 
 
 def unread(graph: Graph, places: Places) -> bool:
     """Whether a graph has sizes that cannot be read from its inputs."""
-    for node in graph.nodes:
-        value = node.meta.get("val")
-        for each in value if isinstance(value, (tuple, list)) else (value,):
-            for size in getattr(array_of(each), "shape", ()):
-                if is_size(size) and not size.expression.symbols <= places.keys():
-                    return True
-    return False
+    return not symbols_of_sizes(graph) <= places.keys()
 
 
 def is_size(value: object) -> bool:

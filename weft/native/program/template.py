@@ -8,7 +8,7 @@ and where they stand, is data.
     records of steps    rows, columns, offsets, strides          arena     offsets of values, and its length
     code                chunks, work, functions to choose from   outputs   shapes and strides
 Python computes all of them at once, by straight-line code that is made of the expressions when first needed.
-Native entries compute them by themselves: see Note [Numbers that change] in `weft.native.entry.entry`.
+Native entries compute them by themselves: see Note [Numbers that change] in `weft.native.entry.text`.
 """
 
 from __future__ import annotations
