@@ -18,6 +18,7 @@ import numpy as np
 import weft
 from tests.whole.fuzz.snapshot import Snapshot, difference
 from weft.compiler import settings
+from weft.core import varying
 from weft.core.counters import counters
 from weft.testing import CompileCounter, CompileCounterWithBackend
 
