@@ -47,7 +47,7 @@ from weft.core.warn import heard
 from weft.graph.effects import ACCUMULATES, effect
 from weft.graph.graph import Graph
 from weft.graph.interpreter import run
-from weft.graph.node import READ_FROM, Node
+from weft.graph.node import READ_FROM, SYMBOL, Node
 from weft.ops.record import Op
 from weft.ops.sweep import sweep
 from weft.trace.breaks import Break
@@ -203,6 +203,7 @@ class _Tracing:
         if type(value) is float and not fixed:
             value = self.scalars.symbol_float(node.name, value)
             self.symbols[value.expression.args[0]] = index
+            node.meta[SYMBOL] = value.expression.args[0]
             self.recorder.bind(value, node)
         elif type(value) not in (int, float, bool, str, type(None), complex):
             self.recorder.bind(value, node)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 OP_CODES: Final = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
 READ_FROM: Final = "read_from"
 """In `meta` of a number that is an input: where it was read, as text, and by which function."""
+SYMBOL: Final = "symbol"
+"""In `meta` of a placeholder that is a float: the symbol that stands for it in sizes."""
 
 
 class AnyGraph:

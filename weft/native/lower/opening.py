@@ -16,7 +16,7 @@ from weft.core.interrupts import let_through
 from weft.core.polynomials import Algebra
 from weft.core.symbolic import Symbolic, any_symbolic
 from weft.graph.graph import Graph
-from weft.graph.node import Node
+from weft.graph.node import SYMBOL, Node
 from weft.native.ir.sizes import Sizes
 from weft.native.lower.layouts import dense, order_of, row_major
 
@@ -61,13 +61,12 @@ def open_places(graph: Graph) -> Places:
     for number, node in enumerate(graph.placeholders):
         value = node.meta.get("val")
         array = array_of(value)
+        if node.meta.get(SYMBOL) in needed:
+            found.setdefault(node.meta[SYMBOL], (number, None))
         sizes = [(None, value)] if array is None else enumerate(array.shape)
         for axis, size in sizes:
-            if not isinstance(size, Symbolic) or size.expression.op != "symbol":
-                continue
-            symbol = size.expression.args[0]
-            if is_size(size) or symbol in needed:
-                found.setdefault(symbol, (number, axis))
+            if isinstance(size, Symbolic) and is_size(size) and size.expression.op == "symbol":
+                found.setdefault(size.expression.args[0], (number, axis))
     return found
 
 
@@ -108,7 +107,7 @@ def has_sizes(value: object) -> bool:
 
 def algebra_of(graph: Graph) -> Algebra | None:
     """What is known of the open sizes of a graph."""
-    for node in graph.placeholders:
+    for node in graph.nodes:
         value = node.meta.get("val")
         for size in (value,) if array_of(value) is None else array_of(value).shape:
             if isinstance(size, Symbolic) and is_size(size):
