@@ -120,7 +120,7 @@ def test_sizes_that_only_running_tells_are_inputs_at_once(name: str) -> None:
     compiled = weft.compile(function, backend="aot_eager")
     for seed in range(6):
         x = weft.randn(40, generator=weft.Generator().manual_seed(seed))
-        assert weft.equal(compiled(x), function(x))
+        weft.testing.assert_close(compiled(x), function(x))
     counters = weft.compiler.counters
     assert counters["frames"]["total"] == 2, dict(counters["recompiles"])
     assert sum(counters["graph_break"].values()) == 1
