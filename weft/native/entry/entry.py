@@ -106,7 +106,7 @@ class Run:
     """Which of the results is to be the seeds, counted from 1; 0 if none is."""
     drops: list[int] = field(default_factory=list)
     """Registers of tensors whose old gradients go before there are new ones."""
-    sizes: Sizes | None = None
+    sizes: NumbersOfSizes | None = None
     """Where numbers of it are open: see Note [Numbers that change] in `weft.native.entry.text`."""
 
 
@@ -117,7 +117,7 @@ class Table(np.ndarray[Any, Any]):
 
 
 @record(slots=True)
-class Sizes:
+class NumbersOfSizes:
     """What an entry needs to have the numbers of its program be those of a call."""
 
     symbols: dict[Symbol, Expression]
@@ -221,7 +221,7 @@ class Lowering:
         self.registers: dict[Expression, int] = {}
         self.floats: dict[int, int] = {}
         """Registers of whole numbers, as floats."""
-        self.sizes: Sizes | None = None
+        self.sizes: NumbersOfSizes | None = None
 
     def need(self, check: Expression) -> None:
         """That it holds; of an object, that it is there."""
@@ -285,7 +285,9 @@ class Lowering:
             self.floats[register] = self.put("float", register)
         return self.floats[register]
 
-    def filled(self, open: Sequence[tuple[int, Expression]], sizes: Sizes) -> tuple[list[Row], list[Row]]:
+    def filled(
+        self, open: Sequence[tuple[int, Expression]], sizes: NumbersOfSizes
+    ) -> tuple[list[Row], list[Row]]:
         """Rows that compute numbers, behind conditions on sizes; and where each of them belongs."""
         before, self.rows, self.sizes = self.rows, [], sizes
         wanted = [*[fact for fact, _ in sizes.conditions], *[each for _, each in open]]

@@ -14,7 +14,7 @@ from typing import Any, Final
 from weft.core import checks as ask
 from weft.core.expressions import Expression, Symbol, constant
 from weft.core.records import record
-from weft.native.entry.entry import Run, Sizes
+from weft.native.entry.entry import NumbersOfSizes, Run
 from weft.native.ir.sizes import Size, now
 from weft.native.program.program import LONG
 from weft.native.program.template import Settled
@@ -90,7 +90,7 @@ def row_major(shape: Sequence[Any], itemsize: int) -> list[Any]:
     return strides
 
 
-def open_run(run: Run, found: Any, program: Settled, call: OpenCall, operands: Operands) -> Sizes:
+def open_run(run: Run, found: Any, program: Settled, call: OpenCall, operands: Operands) -> NumbersOfSizes:
     """Has the numbers of a run follow from sizes; says how."""
     template = program.template
     formulas = template.first.formulas
@@ -132,7 +132,7 @@ def open_run(run: Run, found: Any, program: Settled, call: OpenCall, operands: O
     ]
     if run.draw is None:
         run.release = released(template)
-    return Sizes(symbols, program.functions_of_sizes, facts, program.numbers_of_tables())
+    return NumbersOfSizes(symbols, program.functions_of_sizes, facts, program.numbers_of_tables())
 
 
 def wanted_symbols(template: Any, call: OpenCall) -> list[Symbol]:
