@@ -163,7 +163,7 @@ def test_in_comprehensions() -> None:
         return y * 2, made
 
     inlined = sys.version_info >= (3, 12)  # comprehensions without a frame of their own
-    logged(f, frames=4, breaks=9 if inlined else 14)
+    logged(f, frames=4, breaks=10 if inlined else 14)
 
 
 def test_in_a_called_function() -> None:
