@@ -7,9 +7,11 @@ nothing else of that tape can matter to anybody, since all that it saved is gone
 
 from __future__ import annotations
 
+from typing import Any
+
 from weft.core.once import once
 from weft.tensor.base import Tensor
-from weft.tensor.tape import FREED, RefusingNode, node_between
+from weft.tensor.tape import FREED, RefusingNode, next_sequence
 
 
 class SpentNode(RefusingNode):
@@ -24,7 +26,12 @@ def spent_class(name: str) -> type[SpentNode]:
 
 
 def spend(tensor: Tensor, name: str, *leaves: Tensor) -> None:
-    """Puts a spent node of this name between the tensor and the leaves."""
-    node = node_between(spent_class(name), [(leaf, 0) for leaf in leaves], leaves, (FREED,))
-    node.saved = None
+    """Puts a spent node of this name between the tensor and the leaves. Spelt out (as `node_between` with
+    nothing to ask): each call of a small compiled step ends with it.
+    """
+    node: Any = object.__new__(spent_class(name))
+    node._seq = next_sequence()
+    node.next, node.params = leaves, (FREED,)
+    node.saved = node.slots = node.versions = node.hooks = None
+    node.types = tuple([fact for leaf in leaves for fact in (leaf.array.shape, leaf.array.dtype)])
     tensor.node, tensor.index, tensor.tracked = node, 0, True
