@@ -8,7 +8,9 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
+import pytest
 
+from weft.native.backend import Compiled
 from weft.native.cpu.kernel_text import module_text
 from weft.native.ir.definitions import Definition, Given, Point, broadcast
 from weft.native.ir.kernels import Kernel
@@ -84,3 +86,16 @@ def point(make: Callable[..., Any], *operands: Definition, type_: str = "", name
         make=lambda builder, values, place: make(builder, *values),
         operands=[broadcast(each, tuple(shape)) for each in operands],
     )
+
+
+def calls_by_python(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A number that counts the calls of programs that Python does from now on."""
+    calls = [0]
+    before = Compiled.__call__
+
+    def counted(self: Compiled, *inputs: Any) -> Any:
+        calls[0] += 1
+        return before(self, *inputs)
+
+    monkeypatch.setattr(Compiled, "__call__", counted)
+    return calls

@@ -10,8 +10,8 @@ import pytest
 
 import weft
 import weft.nn.functional as F
+from tests.native.harness import calls_by_python
 from weft.compiler import settings as options
-from weft.native.backend import Compiled
 
 WIDTH = 400
 """So that gradients are more than a little."""
@@ -20,18 +20,10 @@ WIDTH = 400
 @pytest.fixture
 def by_python(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many calls of programs Python did."""
-    calls = [0]
-    before = Compiled.__call__
-
-    def counted(self: Compiled, *inputs: Any) -> Any:
-        calls[0] += 1
-        return before(self, *inputs)
-
     monkeypatch.setenv("WEFT_CACHE", "0")
     monkeypatch.setattr(options, "strict", True)
-    monkeypatch.setattr(Compiled, "__call__", counted)
     weft.compiler.reset()
-    return calls
+    return calls_by_python(monkeypatch)
 
 
 class Training:

@@ -11,8 +11,8 @@ import pytest
 
 import weft
 import weft.nn.functional as F
+from tests.native.harness import calls_by_python
 from weft.compiler import settings as options
-from weft.native.backend import Compiled
 from weft.native.entry import factory
 from weft.native.entry.opened import opened_call
 
@@ -41,15 +41,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.fixture
 def by_python(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many calls of programs Python did."""
-    calls = [0]
-    before = Compiled.__call__
-
-    def counted(self: Compiled, *inputs: Any) -> Any:
-        calls[0] += 1
-        return before(self, *inputs)
-
-    monkeypatch.setattr(Compiled, "__call__", counted)
-    return calls
+    return calls_by_python(monkeypatch)
 
 
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
