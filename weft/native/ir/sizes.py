@@ -488,8 +488,3 @@ class At:
         if kind is slice:
             return slice(self(value.start), self(value.stop), self(value.step))
         return [self(each) for each in value] if kind is list else value
-
-
-def as_it_is(value: Any) -> Any:
-    """`At` of plans without open sizes."""
-    return value
