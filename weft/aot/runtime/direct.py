@@ -8,13 +8,15 @@ is its forward graph, a version here and there, and nodes behind what it gives.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from weft.aot.conditions import Conditions, Place
 from weft.aot.facts import DETACH, Constant, Input, Number, Output, Value, ViewOf
 from weft.aot.runtime.around import PLAIN_MODES
-from weft.aot.runtime.compiled import CompiledFunction
+from weft.aot.runtime.compiled import SIZES_LIMIT, CompiledFunction
+from weft.aot.runtime.effects import rebuilt
 from weft.aot.runtime.plans import CompiledPlan
+from weft.aot.sizes import has_sizes
 from weft.core import modes
 from weft.core.expressions import Expression, Symbol
 from weft.core.records import record
@@ -60,23 +62,29 @@ class Direct:
     calls: Any
     """An array of one number, which is to grow by one with each call."""
     finish: Callable[..., Any] | None = None
-    """Where something is recorded: makes the outputs from all that the forward graph gives (`outputs` then
-    are these), the inputs and, if random numbers were drawn, where the default generator stood before; None
-    where it cannot."""
+    """Where something is recorded, or views are given: makes the outputs from what the forward graph gives
+    (`outputs` say what of it), the inputs and, if random numbers were drawn, where the default generator
+    stood before; None where it cannot."""
     sizes: OpenSizesOfCall | None = None
+    finish_open: Callable[..., Any] | None = None
+    """The same for calls of other sizes."""
+    is_closed: bool = False
+    """Whether nothing of it depends on sizes or whole numbers that may be others in other calls."""
 
 
-def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None:
-    """The call as data, which has just been served; None where it is more than that, or where its inputs are
-    no more what they were."""
+def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | Literal[False] | None:
+    """The call as data, which has just been served; None where it is more than that, False where its inputs
+    are no more what they were."""
     mode = modes.state.get()
     if type(function) is not CompiledFunction or type(mode) is not bool:
         return None
     plan = function.plan_there(args, PLAIN_MODES[mode])
+    if plan is None and not function.natives:
+        return False
     if type(plan) is not CompiledPlan or plan.casts or plan.unwritable(args) is not None:
         return None
     if plan.program.joint.stages:
-        return _recorded(plan, function.builds.calls, args)
+        return _recorded(function, plan, args)
     facts = plan.facts
     if not all(_is_plain(value) for value in args) or any(written.history for written in facts.written):
         return None
@@ -84,11 +92,15 @@ def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None
         return None
     if any(made.inference for made in facts.values):
         return None
-    outputs: list[tuple[str, Any, int]] = []
+    for written in facts.written:
+        check_writable(args[written.input], False, False)
     given = [plain_value(output) for output in facts.outputs]
     values = [output.index for output in given if isinstance(output, (Value, Number))]
-    if len(set(values)) != len(values):
-        return None
+    marks = [object() for _ in given]
+    is_plain = len(set(values)) == len(values) and not any(isinstance(output, ViewOf) for output in given)
+    if not is_plain or [*plan.program.joint.build(marks)] != marks:  # views, or a structure of its own
+        return _rebuilt(function, plan, args)
+    outputs: list[tuple[str, Any, int]] = []
     for output in given:
         if isinstance(output, Value):
             outputs.append(("value", output.index, facts.values[output.index].version))
@@ -96,21 +108,70 @@ def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None
             outputs.append(("value", output.index, 0))
         elif isinstance(output, Input):
             outputs.append(("input", output.index, 0))
-        elif isinstance(output, Constant):
-            outputs.append(("constant", output.value, 0))
         else:
-            return None
-    marks = [object() for _ in outputs]
-    if [*plan.program.joint.build(marks)] != marks:  # a structure of its own
-        return None
-    for written in facts.written:
-        check_writable(args[written.input], False, False)
-    forward = getattr(plan.program.forward, "function", None)
-    writes = [(written.input, written.value, written.times) for written in facts.written]
+            assert isinstance(output, Constant)
+            outputs.append(("constant", output.value, 0))
+    return _described(function, plan, args, outputs)
+
+
+End = Callable[[CompiledPlan, tuple[Any, ...], tuple[Any, ...], Any], Any]
+"""Makes the outputs of a call with a plan from results, inputs and random numbers."""
+
+
+def _described(
+    function: CompiledFunction,
+    plan: CompiledPlan,
+    args: tuple[Any, ...],
+    outputs: list[tuple[str, Any, int]],
+    end: End | None = None,
+) -> Direct:
+    facts, sizes = plan.facts, opened(plan)
     strides = [made.strides for made in facts.values]
-    calls = function.builds.calls
-    given, held = list(args), (plan.conditions, open_floats(plan, args))
-    return Direct(forward, given, outputs, writes, strides, len(strides), *held, calls, sizes=opened(plan))
+    results = len(plan.program.cut.forward.graph.output_node.args[0])
+    return Direct(
+        forward=getattr(plan.program.forward, "function", None),
+        inputs=list(args),
+        outputs=outputs,
+        written=[(written.input, written.value, written.times) for written in facts.written],
+        strides=[
+            *strides,
+            *[None] * (results - len(strides)),
+        ],
+        values=len(facts.values),
+        conditions=plan.conditions,
+        open=open_floats(plan, args),
+        calls=function.builds.calls,
+        finish=None if end is None else finishing(end, plan),
+        sizes=sizes,
+        finish_open=None if end is None or sizes is None else finishing_open(end, plan, sizes),
+        is_closed=not has_sizes(function.module.graph),
+    )
+
+
+def finishing(end: End, plan: CompiledPlan) -> Callable[..., Any]:
+    return lambda results, given, drawn=None: end(plan, results, given, drawn)
+
+
+def finishing_open(end: End, plan: CompiledPlan, sizes: OpenSizesOfCall) -> Callable[..., Any]:
+    """The same, with the plan of the template for the sizes of each call."""
+    template, plans = plan.template, dict[tuple[int, ...], CompiledPlan]()
+    assert template is not None
+    places = {symbol: sizes.places[symbol] for symbol in template.compiled.sizes.sources}
+
+    def finish(results: tuple[Any, ...], given: tuple[Any, ...], drawn: Any = None) -> Any:
+        numbers = [
+            given[place[0]].array.shape[place[1]] if isinstance(place, tuple) else given[place]
+            for place in places.values()
+        ]
+        key = tuple(numbers)
+        own = plans.get(key)
+        if own is None:
+            if len(plans) >= SIZES_LIMIT:
+                plans.clear()
+            own = plans[key] = template.plan(given, dict(zip(places, numbers)))
+        return end(own, results, given, drawn)
+
+    return finish
 
 
 def opened(plan: CompiledPlan) -> OpenSizesOfCall | None:
@@ -130,24 +191,39 @@ def opened(plan: CompiledPlan) -> OpenSizesOfCall | None:
     return OpenSizesOfCall(frozenset(sizes.numbers), axes, facts, places, strides)
 
 
-def _recorded(plan: CompiledPlan, calls: object, args: tuple[Any, ...]) -> Direct | None:
+def _recorded(function: CompiledFunction, plan: CompiledPlan, args: tuple[Any, ...]) -> Direct | None:
     """A call that ends with nodes of the tape."""
     facts, program = plan.facts, plan.program
     if facts.written or not all(_is_plain(each) for each in args):
         return None
     count = len(facts.values)
     kept = len(program.cut.forward.graph.output_node.args[0])
-    outputs: list[tuple[str, Any, int]] = [("value", number, 0) for number in range(kept)]
 
-    def finish(results: tuple[Any, ...], given: tuple[Any, ...], drawn: Any = None) -> Any:
+    def end(plan: CompiledPlan, results: tuple[Any, ...], given: tuple[Any, ...], drawn: Any) -> Any:
         if plan.program is not program:  # gradients were asked for that it does not keep enough for
             return None
         return plan.ended(given, list(results[:count]), list(results[count:]), drawn=drawn)
 
-    strides = [made.strides for made in facts.values] + [None] * (kept - count)
-    forward = getattr(program.forward, "function", None)
-    held = plan.conditions, open_floats(plan, args)
-    return Direct(forward, list(args), outputs, [], strides, count, *held, calls, finish)
+    return _described(function, plan, args, [("value", number, 0) for number in range(kept)], end)
+
+
+def _rebuilt(function: CompiledFunction, plan: CompiledPlan, args: tuple[Any, ...]) -> Direct | None:
+    """A call that ends with views, or gives the same tensor twice."""
+    facts = plan.facts
+    bases = [output.base if isinstance(output, ViewOf) else output for output in facts.outputs]
+    wanted = sorted({base.index for base in bases if isinstance(base, (Value, Number))})
+    if {written.value for written in facts.written} & {*wanted}:
+        return None
+
+    def end(plan: CompiledPlan, results: tuple[Any, ...], given: tuple[Any, ...], _drawn: Any) -> Any:
+        values: list[Any] = [None] * len(facts.values)
+        for number, value in zip(wanted, results, strict=True):
+            values[number] = value
+        return plan.program.joint.build(rebuilt(plan.facts.outputs, given, values))
+
+    return _described(
+        function, plan, args, [("value", number, facts.values[number].version) for number in wanted], end
+    )
 
 
 def open_floats(plan: CompiledPlan, args: tuple[Any, ...]) -> frozenset[int]:

@@ -244,7 +244,7 @@ class Keep:
         own = has_own_globals(function) or applies_functions(self.recipe.graph)
         if self.recipe.ending is not None and not own:
             direct = self.factory.direct(self.recipe.graph, inputs)
-        program = None if direct is None else self.factory.program_key(direct)
+        program = self.factory.program_key(direct) if direct else None
         if direct is None or program is None or self.factory.finish(direct) is not None:
             self.done = True
             return

@@ -79,8 +79,10 @@ class Machine:
         return None if offset is None else Slot(offset, kind.__dict__[name])
 
     def direct(self, graph: Any, inputs: Sequence[Any]) -> Any:
-        """The call as data, and its program; None where it needs Python."""
+        """The call as data, and its program; None where it needs Python, False where inputs have changed."""
         found = self.describe(getattr(graph, "__wrapped__", graph), tuple(inputs))
+        if found is False:
+            return found
         if found is None or type(found.forward) is not Compiled:
             return None
         if found.calls is not None and found.forward.places:
@@ -93,9 +95,11 @@ class Machine:
         return found, program
 
     def opened(self, direct: Any) -> Any:
-        """The same call for other sizes, too: with a program whose numbers follow from them. None where that
-        does not go."""
+        """The same call for other sizes, too: with a program whose numbers follow from them, or that has no
+        such numbers. None where that does not go."""
         found, program = direct[:2]
+        if found.is_closed:
+            return found, program, None
         call = _opened.opened_call(found, program)
         if call is None:
             return None
@@ -105,12 +109,15 @@ class Machine:
     def finish(self, direct: Any) -> Any:
         """What is left to do behind the program, as a function of what it gives and of its inputs."""
         found, draws = direct[0], direct[1].draws
-        if found.finish is None or draws is None:
-            return found.finish
+        end = found.finish
+        if end is not None and len(direct) == 3 and direct[2] is not None:
+            end = _opened.telling(direct[2], found.finish_open)
+        if end is None or draws is None:
+            return end
 
         def finish(results: tuple[Any, ...], given: tuple[Any, ...]) -> Any:
             seeds = results[-1]
-            made = found.finish(results[:-1], given, draws.drawn(seeds))
+            made = end(results[:-1], given, draws.drawn(seeds))
             if made is None:  # all is done again
                 draws.give_back(seeds)
             return made
@@ -123,7 +130,7 @@ class Machine:
         found = direct[0].conditions
         if found is None:
             return []
-        if len(direct) == 3:
+        if len(direct) == 3 and direct[2] is not None:
             found = found.of_floats()
         return [
             (fact, truth, {one: found.places[one] for one in fact.symbols}) for fact, truth in found.facts
@@ -176,7 +183,8 @@ class Machine:
         lies = [None if each is None else tuple(each) for each in strides]
         found = SimpleNamespace(
             forward=None, inputs=inputs, outputs=outputs, written=writes, strides=lies, values=values,
-            conditions=None, open=(), calls=None, finish=None, sizes=None,
+            conditions=None, open=(), calls=None, finish=None, sizes=None, finish_open=None,
+            is_closed=False,
         )  # fmt: skip
         if program is None or program.frame is None or not _is_simple(found, program):
             return None
@@ -191,6 +199,8 @@ class Machine:
         lowering, run = Lowering(arguments), None
         opened = None if direct is None or len(direct) < 3 else direct[2]
         if rest is not None:
+            for check in filter(is_of_argument, checks):
+                lowering.need(check)
             lowering.rows.append(("call_missing", 0, rest))
         for check in checks:
             lowering.need(check)
@@ -207,7 +217,7 @@ class Machine:
             run.drops = [lowering.register(each) for each in drops]
             if opened is not None:
                 run.sizes = _opened.open_run(run, found, program, opened, operands)
-                for each in run.sizes.symbols.values():
+                for each in (*run.sizes.symbols.values(), *run.sizes.looked):
                     lowering.register(each)
         return entrance(self.layout).make(lowering, wanted, self.miss, run)
 
@@ -228,7 +238,7 @@ class Machine:
             wanted = ALIGNED | (WRITEABLE if number in written else 0)
             if value.array.flags.c_contiguous:  # which says all of it, for sizes that were checked
                 wanted |= C_CONTIGUOUS
-            else:
+            elif opened is None or number not in opened.lies:  # else where sizes are looked at
                 checks.append(ask.strides(array, list(value.array.strides)))
             checks.append(ask.flags(array, wanted, wanted))
             if number in written or value.tracked:
@@ -252,6 +262,12 @@ def _program(compiled: Compiled, inputs: Sequence[Any]) -> Program | None:
     arrays = [plain(compiled.layout.array(value)) for value in inputs]
     found = compiled.programs.get(compiled.key(arrays))
     return found if isinstance(found, Program) else None
+
+
+def is_of_argument(check: Expression) -> bool:
+    """Whether a check asks for what an argument itself is: it may come before anything of Python's runs, and
+    spares calls for others that."""
+    return check.op in ("is_object", "type_is") and check.args[0].op == "symbol"
 
 
 def _number(given: Expression, value: Any, is_read: bool) -> list[Expression]:

@@ -23,11 +23,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.native.entry.text import BASE, DATA, ITEMS, LENGTH, REFERRED
+from weft.native.entry.text import BASE, DATA, FLOAT_AT, ITEMS, LENGTH, REFERRED
 
 NEW, THERE, CONSTANT, AGAIN, NUMBER = range(5)
-FLOAT_AT = 16
-"""Where a float's bits stand."""
 
 
 def write_run(w: Any) -> None:

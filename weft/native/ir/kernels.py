@@ -77,6 +77,8 @@ class Access:
     type: str
     step: Step
     written: bool = False
+    single: bool = False
+    """Whether it is one number, which does not lie among others."""
 
 
 @record(frozen=True, slots=True)

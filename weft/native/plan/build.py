@@ -299,7 +299,8 @@ def _record(state: _Building, group: Group, sizes: Shape, moves: list[Shape]) ->
         step = {0: Step.NONE, 1: Step.ONE}.get(each[-1], Step.OTHER)
         if number in written and number not in row_stores and step is Step.NONE:
             step = Step.OTHER  # a walk of one turn
-        accesses.append(Access(load.value.type, step, number in written))
+        single = step is Step.NONE and all(type(move) is int and not move for move in each)
+        accesses.append(Access(load.value.type, step, number in written, single))
     phases = [
         Phase(
             phase.elements.builder.body(),
