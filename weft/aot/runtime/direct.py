@@ -15,6 +15,7 @@ from weft.aot.facts import DETACH, Constant, Input, Number, Output, Value, ViewO
 from weft.aot.runtime.around import PLAIN_MODES
 from weft.aot.runtime.compiled import CompiledFunction
 from weft.aot.runtime.plans import CompiledPlan
+from weft.aot.runtime.recorded import NodesOfCall, recorded
 from weft.core import modes
 from weft.core.expressions import Expression, Symbol
 from weft.core.records import record
@@ -64,6 +65,8 @@ class Direct:
     are these), the inputs and, if random numbers were drawn, where the default generator stood before; None
     where it cannot."""
     sizes: OpenSizesOfCall | None = None
+    recorded: NodesOfCall | None = None
+    """Where something is recorded, if its nodes can be made of parts (`finish` then is None)."""
 
 
 def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None:
@@ -82,6 +85,22 @@ def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None
         return None
     if any(args[written.input].origin is not None for written in facts.written):
         return None
+    outputs = _simple_outputs(plan)
+    if outputs is None:
+        return None
+    for written in facts.written:
+        check_writable(args[written.input], False, False)
+    forward = getattr(plan.program.forward, "function", None)
+    writes = [(written.input, written.value, written.times) for written in facts.written]
+    strides = [made.strides for made in facts.values]
+    calls = function.builds.calls
+    given, held = list(args), (plan.conditions, open_floats(plan, args))
+    return Direct(forward, given, outputs, writes, strides, len(strides), *held, calls, sizes=opened(plan))
+
+
+def _simple_outputs(plan: CompiledPlan) -> list[tuple[str, Any, int]] | None:
+    """What a call gives as data; None where views are made, or a structure of its own."""
+    facts = plan.facts
     if any(made.inference for made in facts.values):
         return None
     outputs: list[tuple[str, Any, int]] = []
@@ -101,16 +120,7 @@ def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None
         else:
             return None
     marks = [object() for _ in outputs]
-    if [*plan.program.joint.build(marks)] != marks:  # a structure of its own
-        return None
-    for written in facts.written:
-        check_writable(args[written.input], False, False)
-    forward = getattr(plan.program.forward, "function", None)
-    writes = [(written.input, written.value, written.times) for written in facts.written]
-    strides = [made.strides for made in facts.values]
-    calls = function.builds.calls
-    given, held = list(args), (plan.conditions, open_floats(plan, args))
-    return Direct(forward, given, outputs, writes, strides, len(strides), *held, calls, sizes=opened(plan))
+    return outputs if [*plan.program.joint.build(marks)] == marks else None
 
 
 def opened(plan: CompiledPlan) -> OpenSizesOfCall | None:
@@ -137,6 +147,9 @@ def _recorded(plan: CompiledPlan, calls: object, args: tuple[Any, ...]) -> Direc
         return None
     count = len(facts.values)
     kept = len(program.cut.forward.graph.output_node.args[0])
+    strides = [made.strides for made in facts.values] + [None] * (kept - count)
+    forward = getattr(program.forward, "function", None)
+    held = plan.conditions, open_floats(plan, args)
     outputs: list[tuple[str, Any, int]] = [("value", number, 0) for number in range(kept)]
 
     def finish(results: tuple[Any, ...], given: tuple[Any, ...], drawn: Any = None) -> Any:
@@ -144,10 +157,16 @@ def _recorded(plan: CompiledPlan, calls: object, args: tuple[Any, ...]) -> Direc
             return None
         return plan.ended(given, list(results[:count]), list(results[count:]), drawn=drawn)
 
-    strides = [made.strides for made in facts.values] + [None] * (kept - count)
-    forward = getattr(program.forward, "function", None)
-    held = plan.conditions, open_floats(plan, args)
-    return Direct(forward, list(args), outputs, [], strides, count, *held, calls, finish)
+    by_python = Direct(forward, list(args), outputs, [], strides, count, *held, calls, finish)
+    given, ends = _simple_outputs(plan), {value for stage in program.joint.stages for value in stage.values}
+    cut_off = any(isinstance(each, ViewOf) and each.base.index in ends for each in facts.outputs)
+    if given is None or cut_off or count != sum(how == "value" for how, _, _ in given):
+        return by_python
+    has_node = [type(value) in PLAIN and value.node is not None for value in args]
+    made = recorded(plan, [plain_value(output) for output in facts.outputs], has_node, lambda: by_python)
+    if made is None:
+        return by_python
+    return Direct(forward, list(args), given, [], strides, count, *held, calls, recorded=made)
 
 
 def open_floats(plan: CompiledPlan, args: tuple[Any, ...]) -> frozenset[int]:

@@ -40,7 +40,7 @@ class OpenCall:
 def opened_call(found: Any, program: Any) -> OpenCall | None:
     """What is open of a call; None where an entry for it cannot serve other sizes."""
     call = found.sizes
-    if call is None or type(program) is not Settled or found.finish is not None:
+    if call is None or type(program) is not Settled or found.finish is not None or found.recorded is not None:
         return None
     if program.draws is not None and not program.draws.is_default:
         return None
