@@ -375,6 +375,36 @@ def test_random_numbers_are_the_same_when_gradients_run_again() -> None:
     close(train(True), train(False))
 
 
+def test_buffers_that_calls_write(runs: Runs) -> None:
+    def train(compiled: bool) -> Any:
+        weft.manual_seed(0)
+        net = weft.nn.Sequential(weft.nn.Linear(4, 6), weft.nn.BatchNorm1d(6), weft.nn.ReLU())
+        call = weft.compile(net) if compiled else net
+        x, found = weft.randn(8, 4), []
+        for turn in range(7):
+            net.zero_grad()
+            runs.since()
+            out = call(x + turn).square().sum()
+            if turn == 6:  # gradients are computed again, from buffers as they were
+                grads = weft.autograd.grad(out, list(net.parameters()), create_graph=True)
+                sum(g.square().sum() for g in grads).backward()
+            else:
+                out.backward()
+            assert not compiled or turn != 5 or runs.since()[0]
+            state = [b.tolist() for b in net.buffers()], [b._version for b in net.buffers()]
+            found.append([state, [p.grad.tolist() for p in net.parameters()]])
+        return found
+
+    ours, theirs = train(True), train(False)
+    for one, other in zip(ours, theirs):
+        assert one[0][1] == other[0][1]
+        weft.testing.assert_close(
+            weft.tensor(one[0][0][0]), weft.tensor(other[0][0][0]), rtol=1e-4, atol=1e-5
+        )
+        for left, right in zip(one[1], other[1]):
+            weft.testing.assert_close(weft.tensor(left), weft.tensor(right), rtol=1e-3, atol=1e-3)
+
+
 def test_memory_goes_with_the_loss_and_with_its_backward() -> None:
     model = Model(True)
     loss = model.loss(model.x)

@@ -120,15 +120,22 @@ class Quick:
         task = local.task
         if task is None or task.leaves is None or node.hooks is not None:
             return NONE
-        if [value is not None for value in grad] != self.mask:
-            return NONE
-        given = [value for value in grad if value is not None]
+        given = []
+        for value, wanted in zip(grad, self.mask, strict=True):
+            if (value is not None) is not wanted:
+                return NONE
+            if wanted:
+                given.append(value)
         leaves, targets = task.leaves, node.next
         entered = self.entered(node, given, True, not task.retain)
-        if entered is not None and any(leaves.get(targets[j]) != 1 for j in entered.settled):
-            entered = self.entered(node, given, False, not task.retain)
         if entered is None:
             return NONE
+        for j in entered.settled:
+            if leaves.get(targets[j]) != 1:
+                entered = self.entered(node, given, False, not task.retain)
+                if entered is None:
+                    return NONE
+                break
         found = entered.enter(node, *given)
         if found is self.miss:
             return NONE

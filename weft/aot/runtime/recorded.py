@@ -135,6 +135,7 @@ def watched_by(
     these are others than inputs, and outputs with a history."""
     found: list[Watched] = []
     known_types = plan.types or []
+    written = {each.input for each in plan.facts.written}
     for saved in plan.whole.joint.stages[number].saved:
         index = saved.number
         output = outputs[index] if saved.kind == OUTPUT else None
@@ -143,6 +144,8 @@ def watched_by(
         else:
             is_input = saved.kind == INPUT
             index = places.get(index, -1) if saved.kind == VALUE else index
+        if is_input and index in written:
+            return None
         if is_input:
             shape, kind, _ = known_types[index]
             found.append(Watched(True, index, (kind, shape), None, saved))

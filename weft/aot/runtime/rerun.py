@@ -235,21 +235,24 @@ class Rerun:
 
 
 def parts_of_rerun(plan: Any, program: Any, nodes_of_inputs: Sequence[bool]) -> list[Args]:
-    """What native entries keep for a `Rerun`, as parts (see `weft.aot.runtime.recorded`) of a call that
-    writes no input and has no casts: of each input, its number or elements, its version cell and count; then
-    the edges of those that require grad; then what was drawn."""
+    """What native entries keep for a `Rerun`, as parts (see `weft.aot.runtime.recorded`) of a call without
+    casts: of each input, its number or elements, its version cell and count; then the edges of those that
+    require grad; then what was drawn."""
     none = "constant", None
+    written = {each.input for each in plan.facts.written}
     parts: list[Args] = []
     for index, type_ in enumerate(plan.types):
         if type_ is None:
             parts += [("input", index), none, none]
-        elif index in program.read and index in program.copied:
-            seen = [("cell", index), none] if index in program.saved else [none, none]
-            parts += [("copy", index), *seen]
+        elif index in program.read and (index in program.copied or index in written):
+            seen = index in program.saved and index not in written
+            parts += [("copy", index), ("cell", index) if seen else none, none]
         elif index in program.read:
             parts += [("array", index), ("cell", index), ("count", index)]
+        elif index in program.checked:
+            parts += [("copy" if index in written else "array", index), none, none]
         else:
-            parts += [("array", index) if index in program.checked else none, none, none]
+            parts += [none, none, none]
     for index in program.joint.wanted:
         has_node = nodes_of_inputs[index]
         parts.append(("slot", index, "node") if has_node else ("input", index))

@@ -82,6 +82,8 @@ class Machine:
             return None
         if found.recorded is not None and not _nodes.has_parts(found, program):
             found = found.recorded.otherwise()
+            if found is None:
+                return None
         if found.finish is not None or found.recorded is not None:
             if program.draws is not None and not program.draws.is_default:
                 return None

@@ -26,6 +26,7 @@ class NodeRows:
         self.recorded = found.recorded
         self.results = program.frame.outputs
         self.order = {place: number for number, (place, *_) in enumerate(run.made)}
+        self.written = {number for number, *_ in found.written}
         self.made = {number for how, number, *_ in run.outputs if how in (NEW, AGAIN, NUMBER)}
         self.stages: dict[int, int] = {}
         """The numbers of their nodes."""
@@ -116,7 +117,7 @@ class NodeRows:
             self.row(parts.FRESH if made in self.made else first, made, 0, place)
             self.made.add(made)
         elif result[0] == "input" and self.operands[result[1]][1] is not None:
-            self.of_input("copy" if private else "array", [result[1]], place)
+            self.of_input("copy" if private or result[1] in self.written else "array", [result[1]], place)
         elif result[0] == "input":
             self.of_input("input", [result[1]], place)
         else:
