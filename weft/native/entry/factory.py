@@ -97,7 +97,7 @@ class Machine:
         if call is None:
             return None
         inputs = [plain(found.forward.layout.array(value)) for value in found.inputs]
-        return found, program.template.at(values_of(found.forward.places, inputs), inputs), call
+        return found, call.template.at(values_of(found.forward.places, inputs), inputs), call
 
     def records(self, direct: Any) -> bool:
         """Whether there are nodes of the tape behind what it gives."""
