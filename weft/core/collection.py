@@ -57,7 +57,7 @@ def _exchange(found: tuple[int, ...], wanted: tuple[int, ...]) -> Callable[[], N
 
 _lock = threading.RLock()  # a handler of signals may compile, too
 _back: _Back | None = None
-_before: tuple[int, ...] = ()
+_before: tuple[int, int, int] | None = None
 """The thresholds that were there last."""
 _holders: Final[dict[int, ref[_PostponingThread]]] = {}
 """By thread. All of them hold the same."""
@@ -79,7 +79,7 @@ def put_off() -> _PostponingThread | None:
             off = None if _back is None else _back()
             if off is None:
                 before = gc.get_threshold()
-                if before[0] == NEVER and _before:  # there was no memory for taking it up again
+                if before[0] == NEVER and _before is not None:  # there was no memory for taking it up again
                     before = _before
                 if not gc.isenabled() or not before[0]:
                     return None
