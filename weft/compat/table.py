@@ -71,8 +71,11 @@ _COMPILING: Final = {
 _MODULES_AS_FUNCTIONS: Final = f"{TORCH_INTERNALS}.functional_modules"
 
 _DISTRIBUTIONS: Final = """
-    bernoulli categorical cauchy exponential geometric gumbel half_normal independent laplace log_normal
-    multivariate_normal normal one_hot_categorical uniform
+    bernoulli beta binomial categorical cauchy chi2 continuous_bernoulli dirichlet exp_family exponential
+    fishersnedecor gamma generalized_pareto geometric gumbel half_cauchy half_normal independent inverse_gamma
+    kumaraswamy laplace lkj_cholesky log_normal logistic_normal lowrank_multivariate_normal
+    mixture_same_family multinomial multivariate_normal negative_binomial normal one_hot_categorical pareto
+    poisson studentT transformed_distribution uniform von_mises weibull wishart
 """
 _LIBRARIES: Final = ("cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "quantized")
 _FUNCTIONAL: Final = ("", ".apis", ".functional_call", ".vmap")
@@ -117,6 +120,8 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.functional": gather("weft"),
     "torch.return_types": same("weft.ops.return_types"),
     **{f"torch.distributions.{name}": gather("weft.distributions") for name in _DISTRIBUTIONS.split()},
+    "torch.distributions.relaxed_bernoulli": gather("weft.distributions.transformed"),
+    "torch.distributions.relaxed_categorical": gather("weft.distributions.transformed"),
     "torch.storage": gather("weft.tensor.storage"),
     "torch.types": gather(f"{TORCH_INTERNALS}.numbers", Tensor="weft:Tensor"),
     "torch.autograd.anomaly_mode": same("weft.autograd.anomaly"),

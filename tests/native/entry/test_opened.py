@@ -17,6 +17,7 @@ from weft.compiler import settings as options
 from weft.native.entry import factory
 from weft.native.entry.opened import opened_call
 from weft.native.plan.memory import blocks
+from weft.native.program.template import Template
 
 SIZES = (5, 7, 9, 3, 64, 12, 200, 2, 33, 500, 11)
 
@@ -120,6 +121,22 @@ def test_steps_over_many_batch_sizes(opened: list[Any]) -> None:
     for one, other in zip(weights, expected):
         weft.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
     assert opened
+
+
+def test_an_entry_for_all_sizes_may_begin_with_those_of_its_template(
+    opened: list[Any], by_python: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Template, "fits", lambda *_: False)  # so that each call before makes one
+
+    compiled = weft.compile(lambda x: (x * 3).exp().sum(0))
+    for size in (5, 7, 9):
+        compiled(weft.randn(size, 4))
+    assert len(opened) == 1
+    before = by_python[0]
+    for size in (11, 6, 40):
+        x = weft.randn(size, 4)
+        weft.testing.assert_close(compiled(x), (x * 3).exp().sum(0), rtol=1e-4, atol=1e-5)
+    assert by_python[0] == before
 
 
 def test_two_sizes(opened: list[Any], by_python: list[int]) -> None:
