@@ -519,16 +519,22 @@ def measure(peer: str, letter: str, seconds: float) -> dict[str, Any]:
 
 
 # -- all together --------------------------------------------------------------------------------------------
-def asked(peer: str, letter: str, seconds: float, folder: str) -> dict[str, Any]:
-    """What a fresh process finds out, with its caches in this folder."""
-    environment = dict(
-        os.environ, OMP_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2", MKL_NUM_THREADS="2", PYTHONPATH=str(ROOT),
-        TORCHINDUCTOR_CACHE_DIR=f"{folder}/inductor", WEFT_CACHE_DIR=f"{folder}/weft", WEFT_NUM_THREADS="2",
+def environment(folder: str, threads: int = 2) -> dict[str, str]:
+    """Variables of a fresh process: how many threads, and all caches in this folder."""
+    many = str(threads)
+    return dict(
+        os.environ, OMP_NUM_THREADS=many, OPENBLAS_NUM_THREADS=many, MKL_NUM_THREADS=many,
+        PYTHONPATH=str(ROOT),
+        TORCHINDUCTOR_CACHE_DIR=f"{folder}/inductor", WEFT_CACHE_DIR=f"{folder}/weft", WEFT_NUM_THREADS=many,
         TRITON_CACHE_DIR=f"{folder}/triton", JAX_COMPILATION_CACHE_DIR=f"{folder}/jax", JAX_PLATFORMS="cpu",
         JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0", JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES="-1",
     )  # fmt: skip
+
+
+def asked(peer: str, letter: str, seconds: float, folder: str) -> dict[str, Any]:
+    """What a fresh process finds out, with its caches in this folder."""
     command = [sys.executable, str(Path(__file__).resolve()), "--worker", peer, letter, str(seconds)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(folder), check=False)
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         return {"error": lines[-1][:200] if lines else f"ended with {done.returncode}"}
