@@ -100,7 +100,11 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._C._functorch": gather(f"{TORCH_INTERNALS}.bindings"),
     "torch._C._nn": gather("weft.nn.functional"),
     "torch._tensor": gather(Tensor="weft:Tensor"),
-    "torch._ops": gather(OpOverload="weft.autograd.custom_op:CustomOpDef"),
+    "torch._ops": gather(
+        OpOverload="weft.autograd.custom_op:CustomOpDef",
+        HigherOrderOperator=f"{TORCH_INTERNALS}.operators:HigherOrderOperator",
+        PyOperator=f"{TORCH_INTERNALS}.operators:PyOperator",
+    ),
     "torch._prims_common": gather(f"{TORCH_INTERNALS}.numbers"),
     "torch._decomp": gather(f"{TORCH_INTERNALS}.outside"),
     "torch.onnx": gather(is_in_onnx_export=f"{TORCH_INTERNALS}.outside:is_in_onnx_export"),
@@ -114,6 +118,10 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._higher_order_ops.cond": gather(cond="weft:cond"),
     "torch._higher_order_ops.while_loop": gather(while_loop="weft:while_loop"),
     "torch._higher_order_ops.scan": gather(scan="weft:scan"),
+    "torch._higher_order_ops.wrap": gather(wrap="weft.autograd.control_flow:wrap_call"),
+    "torch._higher_order_ops.invoke_subgraph": gather(
+        mark_compile_region="weft.compiler:nested_compile_region"
+    ),
     "torch._higher_order_ops.map": gather(map="weft:map"),
     "torch._subclasses": gather(FakeTensor="weft:Tensor"),
     "torch.version": gather("weft.torch_version", __version__="weft.torch_version:__version__"),
