@@ -16,6 +16,7 @@ from weft.aot.runtime.around import PLAIN_MODES
 from weft.aot.runtime.compiled import SIZES_LIMIT, CompiledFunction
 from weft.aot.runtime.effects import rebuilt
 from weft.aot.runtime.plans import CompiledPlan
+from weft.aot.runtime.recorded import NodesOfCall, recorded
 from weft.aot.sizes import has_sizes
 from weft.core import modes
 from weft.core.expressions import Expression, Symbol
@@ -66,6 +67,8 @@ class Direct:
     (`outputs` say what of it), the inputs and, if random numbers were drawn, where the default generator
     stood before; None where it cannot."""
     sizes: OpenSizesOfCall | None = None
+    recorded: NodesOfCall | None = None
+    """Where something is recorded, if its nodes can be made of parts (`finish` then is None)."""
     finish_open: Callable[..., Any] | None = None
     """The same for calls of other sizes."""
     is_closed: bool = False
@@ -86,31 +89,13 @@ def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | Lite
     if plan.program.joint.stages:
         return _recorded(function, plan, args)
     facts = plan.facts
-    if not all(_is_plain(value) for value in args) or any(written.history for written in facts.written):
-        return None
-    if any(args[written.input].origin is not None for written in facts.written):
+    if not all(_is_plain(value) for value in args) or not _is_written_plainly(plan, args):
         return None
     if any(made.inference for made in facts.values):
         return None
-    for written in facts.written:
-        check_writable(args[written.input], False, False)
-    given = [plain_value(output) for output in facts.outputs]
-    values = [output.index for output in given if isinstance(output, (Value, Number))]
-    marks = [object() for _ in given]
-    is_plain = len(set(values)) == len(values) and not any(isinstance(output, ViewOf) for output in given)
-    if not is_plain or [*plan.program.joint.build(marks)] != marks:  # views, or a structure of its own
+    outputs = _simple_outputs(plan)
+    if outputs is None:
         return _rebuilt(function, plan, args)
-    outputs: list[tuple[str, Any, int]] = []
-    for output in given:
-        if isinstance(output, Value):
-            outputs.append(("value", output.index, facts.values[output.index].version))
-        elif isinstance(output, Number):
-            outputs.append(("value", output.index, 0))
-        elif isinstance(output, Input):
-            outputs.append(("input", output.index, 0))
-        else:
-            assert isinstance(output, Constant)
-            outputs.append(("constant", output.value, 0))
     return _described(function, plan, args, outputs)
 
 
@@ -124,25 +109,23 @@ def _described(
     args: tuple[Any, ...],
     outputs: list[tuple[str, Any, int]],
     end: End | None = None,
+    nodes: NodesOfCall | None = None,
 ) -> Direct:
     facts, sizes = plan.facts, opened(plan)
-    strides = [made.strides for made in facts.values]
-    results = len(plan.program.cut.forward.graph.output_node.args[0])
+    kept = len(plan.program.cut.forward.graph.output_node.args[0]) - len(facts.values)
     return Direct(
         forward=getattr(plan.program.forward, "function", None),
         inputs=list(args),
         outputs=outputs,
         written=[(written.input, written.value, written.times) for written in facts.written],
-        strides=[
-            *strides,
-            *[None] * (results - len(strides)),
-        ],
+        strides=[*[made.strides for made in facts.values], *[None] * (kept if end or nodes else 0)],
         values=len(facts.values),
         conditions=plan.conditions,
         open=open_floats(plan, args),
         calls=function.builds.calls,
         finish=None if end is None else finishing(end, plan),
         sizes=sizes,
+        recorded=nodes,
         finish_open=None if end is None or sizes is None else finishing_open(end, plan, sizes),
         is_closed=not has_sizes(function.module.graph),
     )
@@ -174,6 +157,43 @@ def finishing_open(end: End, plan: CompiledPlan, sizes: OpenSizesOfCall) -> Call
     return finish
 
 
+def _is_written_plainly(plan: CompiledPlan, args: tuple[Any, ...]) -> bool:
+    """Whether inputs that are written get new elements and versions, and nothing else."""
+    targets = [args[written.input] for written in plan.facts.written]
+    if any(written.history for written in plan.facts.written):
+        return False
+    if any(target.origin is not None for target in targets):
+        return False
+    for target in targets:
+        check_writable(target, False, False)
+    return True
+
+
+def _simple_outputs(plan: CompiledPlan) -> list[tuple[str, Any, int]] | None:
+    """What a call gives as data; None where views are made, or a structure of its own."""
+    facts = plan.facts
+    if any(made.inference for made in facts.values):
+        return None
+    outputs: list[tuple[str, Any, int]] = []
+    given = [plain_value(output) for output in facts.outputs]
+    values = [output.index for output in given if isinstance(output, (Value, Number))]
+    if len(set(values)) != len(values):
+        return None
+    for output in given:
+        if isinstance(output, Value):
+            outputs.append(("value", output.index, facts.values[output.index].version))
+        elif isinstance(output, Number):
+            outputs.append(("value", output.index, 0))
+        elif isinstance(output, Input):
+            outputs.append(("input", output.index, 0))
+        elif isinstance(output, Constant):
+            outputs.append(("constant", output.value, 0))
+        else:
+            return None
+    marks = [object() for _ in outputs]
+    return outputs if [*plan.program.joint.build(marks)] == marks else None
+
+
 def opened(plan: CompiledPlan) -> OpenSizesOfCall | None:
     """What is open of calls with this plan; None where nothing is."""
     template, sizes = plan.template, plan.compiled.sizes
@@ -194,7 +214,7 @@ def opened(plan: CompiledPlan) -> OpenSizesOfCall | None:
 def _recorded(function: CompiledFunction, plan: CompiledPlan, args: tuple[Any, ...]) -> Direct | None:
     """A call that ends with nodes of the tape."""
     facts, program = plan.facts, plan.program
-    if facts.written or not all(_is_plain(each) for each in args):
+    if not all(_is_plain(each) for each in args) or not _is_written_plainly(plan, args):
         return None
     count = len(facts.values)
     kept = len(program.cut.forward.graph.output_node.args[0])
@@ -204,7 +224,17 @@ def _recorded(function: CompiledFunction, plan: CompiledPlan, args: tuple[Any, .
             return None
         return plan.ended(given, list(results[:count]), list(results[count:]), drawn=drawn)
 
-    return _described(function, plan, args, [("value", number, 0) for number in range(kept)], end)
+    outputs: list[tuple[str, Any, int]] = [("value", number, 0) for number in range(kept)]
+    general = None if facts.written else _described(function, plan, args, outputs, end)
+    given, ends = _simple_outputs(plan), {value for stage in program.joint.stages for value in stage.values}
+    cut_off = any(isinstance(each, ViewOf) and each.base.index in ends for each in facts.outputs)
+    writes = {written.value for written in facts.written}
+    seen = {value for how, value, _ in given or () if how == "value"} | writes
+    if given is None or cut_off or count != len(seen):
+        return general
+    has_node = [type(value) in PLAIN and value.node is not None for value in args]
+    made = recorded(plan, [plain_value(output) for output in facts.outputs], has_node, lambda: general)
+    return general if made is None else _described(function, plan, args, given, nodes=made)
 
 
 def _rebuilt(function: CompiledFunction, plan: CompiledPlan, args: tuple[Any, ...]) -> Direct | None:
