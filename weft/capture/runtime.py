@@ -234,11 +234,9 @@ class CodeCache:
             return self.context.cache(function).serve(function, values, inside=inside)
         while True:
             entries = self.entries
-            first = entries[0] if entries and not inside else None
-            is_tried = (
-                first is not None and self.first.cell_contents is first.run
-            )  # by the front, a moment ago
-            ordered = (*entries[1:], first) if is_tried else entries
+            ordered = entries
+            if entries and not inside and self.first.cell_contents is entries[0].run:
+                ordered = (*entries[1:], entries[0])  # which the front has tried a moment ago
             for installed in ordered:
                 if settings.verify:
                     self.verify(installed, function, values)
