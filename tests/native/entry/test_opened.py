@@ -208,6 +208,19 @@ def test_numbers_that_vary(opened: list[Any], by_python: list[int]) -> None:
         weft.testing.assert_close(compiled(x, n), function(x, n), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("first", [-1, 0, 1, 7, -(1 << 63)])
+def test_the_first_number_is_no_number_of_a_call_before(first: int, opened: list[Any]) -> None:
+    def function(x: Any, n: int) -> Any:
+        return x + n
+
+    compiled, x = weft.compile(function), weft.arange(6)
+    for n in (3, 2, 5):
+        compiled(x, n)
+    for n in (first, first, 4, -1):
+        assert compiled(x, n).tolist() == function(x, n).tolist()
+    assert opened
+
+
 def test_overlaps_are_seen_though_nothing_has_moved(
     opened: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
