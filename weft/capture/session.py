@@ -167,7 +167,10 @@ def root_frame(machine: Machine, arguments: dict[str, Any]) -> Frame:
     plain = {name: mark for name, mark in unread.items() if name not in in_cells}
     machine.variables.enter(frame, function, source, plain)
     for name, mark in in_cells.items():
-        frame.cells[name].cell_contents = machine.wrapping.wrap(mark.value, mark.source)
+        wrapping = machine.wrapping
+        # No instruction reads the cell yet at which a text that varies could break: it is guarded instead.
+        wrap = wrapping.guarded if type(mark.value) is str else wrapping.wrap
+        frame.cells[name].cell_contents = wrap(mark.value, mark.source)
     return frame
 
 

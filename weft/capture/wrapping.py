@@ -119,6 +119,10 @@ class Wrapping:
         """A value that a guard compares."""
         if type(value) is str:
             self.refuse_volatile(source)
+        return self.guarded(value, source)
+
+    def guarded(self, value: Any, source: Source) -> Any:
+        """A value that a guard compares, even one that varies."""
         self.world.guard("EQ", source, value)
         return value
 

@@ -745,3 +745,32 @@ def arguments():
     yield ((weft.tensor(1.5),), {})
     yield ((weft.tensor(2.5),), {})
 """)
+
+
+def test_texts_that_vary_in_cells() -> None:
+    agree("""\
+def main(number):
+    def inner(found=number):
+        return number()
+def arguments():
+    yield ((7,), {})
+    yield ((2.5,), {})
+    yield (('q',), {})
+    yield (('r',), {})
+""")
+
+
+def test_a_function_of_a_view_that_a_write_made_unusable() -> None:
+    agree("""\
+import weft
+class Passes(weft.autograd.Function):
+    pass
+def main(x):
+    view = x.view(3)
+    view.mul_(2)
+    Passes.apply(view)
+def arguments():
+    x = weft.tensor([0.26, 1.3, 1.43, 0.21, 0.02, 0.28], requires_grad=True)[3:6]
+    weft.set_grad_enabled(False)
+    yield ((x,), {})
+""")

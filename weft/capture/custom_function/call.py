@@ -69,7 +69,7 @@ class ApplyCall:
         self.ctx._forward_cls = owner
         for value in args:
             if has_type(value, Tensor) and value.origin is not None:
-                refresh(value)  # a view whose base was written has another history
+                machine.native(refresh, value)  # a view whose base was written has another history
         self.ctx.needs_input_grad = tuple([has_type(v, Tensor) and v.tracked for v in args])
 
     def is_live(self) -> bool:
