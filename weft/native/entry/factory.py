@@ -18,7 +18,7 @@ import numpy as np
 
 from weft.core import checks as ask
 from weft.core.checks import Slot
-from weft.core.expressions import Expression
+from weft.core.expressions import Expression, constant
 from weft.core.interrupts import let_through
 from weft.core.lazy import lazy
 from weft.native.backend import Compiled, is_watched, plain
@@ -256,6 +256,10 @@ def _program(compiled: Compiled, inputs: Sequence[Any]) -> Program | None:
 
 def _number(given: Expression, value: Any, is_read: bool) -> list[Expression]:
     """Checks of an input that is no tensor: floats that the program reads may be others."""
+    if given.kind is not object:  # a number that follows from sizes, of which there is no object
+        if type(value) is not int:
+            raise TypeError(f"{given} has no machine code")
+        return [Expression("eq", (given, constant(value)), bool)]
     if type(value) in SINGLETONS:
         return [ask.is_object(given, value)]
     exact = ask.type_is(given, type(value))
