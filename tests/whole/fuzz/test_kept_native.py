@@ -212,3 +212,17 @@ def arguments():
         for columns in (0, 5, 6):
             yield ((weft.arange(rows * columns * 1.0).reshape(rows, columns), n), {{}})
 """)
+
+
+def test_bools_are_filled_with_whole_numbers_that_vary():
+    """Of an open number all bits count, not the last one."""
+    agree("""\
+import weft
+OPTIONS = {'backend': 'native'}
+def main(x, n):
+    y = x.masked_fill(x, n), weft.full_like(x, n), x.new_full((2,), n), weft.where(x, n, x)
+    return (*y, x.fill_(n))
+def arguments():
+    for n in (3, 2, -1, 4, 0, 6, 1, 256, 1 << 32):
+        yield ((weft.tensor([True, False, True]), n), {})
+""")

@@ -30,7 +30,19 @@ from weft.native.cpu.outside import table
 from weft.native.cpu.pool import FIELDS
 from weft.native.ir.definitions import Definition, Direct, Given, Number, Opaque, Part, Product, Stack
 from weft.native.ir.scalar import FLOATS, TYPES
-from weft.native.ir.sizes import Amount, Size, Sizes, Truth, at_least, equal, hint, is_open, now, where, word_of
+from weft.native.ir.sizes import (
+    Amount,
+    Size,
+    Sizes,
+    Truth,
+    at_least,
+    equal,
+    hint,
+    is_open,
+    now,
+    where,
+    word_of,
+)
 from weft.native.lower.lowering import NUMBER, Call, Lowering, Operand
 from weft.native.lower.numbers import any_of
 from weft.native.plan.accumulate_products import AccumulateProducts
