@@ -173,6 +173,25 @@ def test_a_whole_step_over_many_batch_sizes(templates: list[Template]) -> None:
     assert len(templates) <= 2
 
 
+WIDE: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "products of few rows and many": (lambda x, w: x @ w.t(), (330, 400, 5, 64, 260, 17)),
+    "sums of products": (lambda x, w: ((x @ w.t()).tanh() @ w).t() @ x + (x * 2).t() @ x, (16, 50, 70, 300)),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_sizes_do_not_decide_how_products_are_done(name: str, templates: list[Template]) -> None:
+    """What is copied or joined for them is no reason for another template."""
+    function, sizes = WIDE[name]
+    compiled, w = weft.compile(function), weft.randn(48, 48)
+    for size in sizes:
+        x = weft.randn(size, 48)
+        alone = weft.compile(lambda x, w: function(x, w), dynamic=False)
+        same(compiled(x, w), alone(x, w), rtol=0, atol=0)
+        same(compiled(x, w), function(x, w), rtol=1e-3, atol=1e-3)
+    assert len(templates) == 1
+
+
 @given(sizes=st.lists(st.tuples(st.integers(2, 9), st.integers(2, 9)), min_size=2, max_size=5))
 @settings(max_examples=15, deadline=None)
 def test_two_open_sizes(sizes: list[tuple[int, int]]) -> None:

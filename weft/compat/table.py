@@ -71,8 +71,11 @@ _COMPILING: Final = {
 _MODULES_AS_FUNCTIONS: Final = f"{TORCH_INTERNALS}.functional_modules"
 
 _DISTRIBUTIONS: Final = """
-    bernoulli categorical cauchy exponential geometric gumbel half_normal independent laplace log_normal
-    multivariate_normal normal one_hot_categorical uniform
+    bernoulli beta binomial categorical cauchy chi2 continuous_bernoulli dirichlet exp_family exponential
+    fishersnedecor gamma generalized_pareto geometric gumbel half_cauchy half_normal independent inverse_gamma
+    kumaraswamy laplace lkj_cholesky log_normal logistic_normal lowrank_multivariate_normal
+    mixture_same_family multinomial multivariate_normal negative_binomial normal one_hot_categorical pareto
+    poisson studentT transformed_distribution uniform von_mises weibull wishart
 """
 _LIBRARIES: Final = ("cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "quantized")
 _FUNCTIONAL: Final = ("", ".apis", ".functional_call", ".vmap")
@@ -97,7 +100,11 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._C._functorch": gather(f"{TORCH_INTERNALS}.bindings"),
     "torch._C._nn": gather("weft.nn.functional"),
     "torch._tensor": gather(Tensor="weft:Tensor"),
-    "torch._ops": gather(OpOverload="weft.autograd.custom_op:CustomOpDef"),
+    "torch._ops": gather(
+        OpOverload="weft.autograd.custom_op:CustomOpDef",
+        HigherOrderOperator=f"{TORCH_INTERNALS}.operators:HigherOrderOperator",
+        PyOperator=f"{TORCH_INTERNALS}.operators:PyOperator",
+    ),
     "torch._prims_common": gather(f"{TORCH_INTERNALS}.numbers"),
     "torch._decomp": gather(f"{TORCH_INTERNALS}.outside"),
     "torch.onnx": gather(is_in_onnx_export=f"{TORCH_INTERNALS}.outside:is_in_onnx_export"),
@@ -111,12 +118,18 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._higher_order_ops.cond": gather(cond="weft:cond"),
     "torch._higher_order_ops.while_loop": gather(while_loop="weft:while_loop"),
     "torch._higher_order_ops.scan": gather(scan="weft:scan"),
+    "torch._higher_order_ops.wrap": gather(wrap="weft.autograd.control_flow:wrap_call"),
+    "torch._higher_order_ops.invoke_subgraph": gather(
+        mark_compile_region="weft.compiler:nested_compile_region"
+    ),
     "torch._higher_order_ops.map": gather(map="weft:map"),
     "torch._subclasses": gather(FakeTensor="weft:Tensor"),
     "torch.version": gather("weft.torch_version", __version__="weft.torch_version:__version__"),
     "torch.functional": gather("weft"),
     "torch.return_types": same("weft.ops.return_types"),
     **{f"torch.distributions.{name}": gather("weft.distributions") for name in _DISTRIBUTIONS.split()},
+    "torch.distributions.relaxed_bernoulli": gather("weft.distributions.transformed"),
+    "torch.distributions.relaxed_categorical": gather("weft.distributions.transformed"),
     "torch.storage": gather("weft.tensor.storage"),
     "torch.types": gather(f"{TORCH_INTERNALS}.numbers", Tensor="weft:Tensor"),
     "torch.autograd.anomaly_mode": same("weft.autograd.anomaly"),

@@ -171,6 +171,11 @@ class Compiled:
                 return program
         return None
 
+    def template_of(self, program: Program) -> Any:
+        """The template of a program; None where it is for one size alone."""
+        own = getattr(program, "template", None)
+        return own or next((each for _, each in [*self.templates] if each.first is program), None)
+
     def layout_of(self, key: Any, given: list[Any]) -> Any:
         """All that programs depend on but the numbers of a call."""
         if not self.opens or not self.places:

@@ -39,6 +39,7 @@ from weft.ops import (  # noqa: F401
     margin_losses,
     masked,
     normalisation,
+    parametric,
     polynomials,
     pooling,
     power,

@@ -140,6 +140,12 @@ def multiply_high(x: Array, y: int) -> Array:
 def reference_words(key: int, offset: int, count: int, xp: ArrayModule = NUMPY) -> Array:
     """What `words` gives, in array operations only."""
     first = xp.arange(count, dtype=xp.uint64) + xp.asarray(offset, dtype=xp.uint64)
+    return words_at(key, first, xp).reshape(-1)
+
+
+def words_at(key: int, blocks: Array, xp: ArrayModule = NUMPY) -> Array:
+    """The words of these blocks, in rows of four."""
+    first = blocks
     second, third, fourth = xp.zeros_like(first), xp.zeros_like(first), xp.zeros_like(first)
     keys = [key, 0]
     for _ in range(ROUNDS):
@@ -150,7 +156,7 @@ def reference_words(key: int, offset: int, count: int, xp: ArrayModule = NUMPY) 
             first * MULTIPLIER[0],
         )
         keys = [(half + step) % _WORD for half, step in zip(keys, WEYL)]
-    return xp.stack((first, second, third, fourth), axis=1).reshape(-1)
+    return xp.stack((first, second, third, fourth), axis=1)
 
 
 # -- how much a draw takes -------------------------------------------------------------------------
@@ -168,6 +174,7 @@ BITS: Final[dict[str, int | None]] = {
     "full_range": 64,
     "permutation": 64,
     "multinomial": 64,
+    "tried": 32 * 256,  # 32 blocks: see `weft.ops.accepted`
 }
 
 
@@ -389,6 +396,18 @@ def _standard_normal(lanes: Array, precision: Precision, xp: ArrayModule) -> Arr
     xp.multiply(cosine, radius, out=result[0::2])
     xp.multiply(sine, radius, out=result[1::2])
     return result
+
+
+def open_numbers(raw: Array, xp: ArrayModule = NUMPY) -> Array:
+    """Numbers strictly between 0 and 1, in float64, of words."""
+    return _open(raw, _precision(64, xp))
+
+
+def normal_numbers(first: Array, second: Array, xp: ArrayModule = NUMPY) -> Array:
+    """Standard normal numbers, in float64, each of two words."""
+    precision = _precision(64, xp)
+    radius = xp.sqrt(_log(_open(first, precision), precision) * precision.minus_two)
+    return radius * _circle(second.copy(), precision)[0]
 
 
 # -- continuous draws ------------------------------------------------------------------------------

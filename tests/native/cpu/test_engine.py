@@ -444,3 +444,15 @@ def test_unknown_processors_get_no_machine_code(monkeypatch: pytest.MonkeyPatch)
     for known in ("x86_64-pc-linux-gnu", "aarch64-unknown-linux-gnu"):
         monkeypatch.setattr(engine, "triple", lambda known=known: known)
         assert engine.unusable.__wrapped__() == ""
+
+
+def test_joined_functions_can_be_told_apart() -> None:
+    kinds = [
+        [f"declare float @llvm.{op}.f32(float)", f"define float @f{op}(float %x) {{"]
+        + [f"  %y = call float @llvm.{op}.f32(float %x)", "  ret float %y", "}"]
+        for op in ("sqrt", "fabs")
+    ]
+    found = engine.apart(engine.joined([*kinds, kinds[0][1:]]))
+    assert list(found) == ["fsqrt", "ffabs"]
+    alone = engine.Loaded(engine.joined([found["ffabs"]]))
+    assert list(alone.addresses) == ["ffabs"]

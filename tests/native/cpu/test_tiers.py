@@ -153,6 +153,25 @@ def test_work_decides() -> None:
     assert tiers.drafts_of({"a": ["line"] * 10_000}, {"a": 0}) == {}, "the stack is not endless"
 
 
+def test_templates_begin_with_good_code_where_there_is_work() -> None:
+    """Also where an earlier program has drafts of it: a loop is going on, which would wait for it."""
+
+    def step(x: Any) -> Any:
+        y = x @ weft.ones(96, 96) * 0.71875
+        return y.sin().sum(0), x.sum(1)
+
+    compiled = weft.compile(step, backend="native")
+    first = program_of(compiled, weft.ones(30, 96))
+    drafts = first.functions.drafts()
+    template = program_of(compiled, weft.ones(200, 96))
+    better = {name for name, module in template.functions.modules.items() if module.level == engine.FULL}
+    assert better & set(drafts), "made for the template, though there were drafts"
+    assert template.functions.drafts(), "what is little work stays as it was"
+    found = compiled(weft.ones(50, 96))
+    tiers.wait()
+    assert bits(compiled(weft.ones(50, 96))) == bits(found)
+
+
 # -- bits ----------------------------------------------------------------------------------------------------
 def both_codes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """An op's program gives the same bits before and after."""

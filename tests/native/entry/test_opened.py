@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,8 @@ from tests.native.harness import calls_by_python
 from weft.compiler import settings as options
 from weft.native.entry import factory
 from weft.native.entry.opened import opened_call
+from weft.native.plan.memory import blocks
+from weft.native.program.template import Template
 
 SIZES = (5, 7, 9, 3, 64, 12, 200, 2, 33, 500, 11)
 
@@ -118,6 +121,22 @@ def test_steps_over_many_batch_sizes(opened: list[Any]) -> None:
     for one, other in zip(weights, expected):
         weft.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
     assert opened
+
+
+def test_an_entry_for_all_sizes_may_begin_with_those_of_its_template(
+    opened: list[Any], by_python: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Template, "fits", lambda *_: False)  # so that each call before makes one
+
+    compiled = weft.compile(lambda x: (x * 3).exp().sum(0))
+    for size in (5, 7, 9):
+        compiled(weft.randn(size, 4))
+    assert len(opened) == 1
+    before = by_python[0]
+    for size in (11, 6, 40):
+        x = weft.randn(size, 4)
+        weft.testing.assert_close(compiled(x), (x * 3).exp().sum(0), rtol=1e-4, atol=1e-5)
+    assert by_python[0] == before
 
 
 def test_two_sizes(opened: list[Any], by_python: list[int]) -> None:
@@ -255,3 +274,39 @@ def test_overlaps_are_seen_though_nothing_has_moved(
     wanted = function(*given(wanted_memory, 25))
     weft.testing.assert_close(found, wanted)
     assert (memory == wanted_memory).all()
+
+
+@pytest.mark.parametrize("event", ("call", "c_return", "return"))
+def test_what_strikes_while_memory_grows_leaves_none_that_is_gone(event: str, opened: list[Any]) -> None:
+    def function(x: Any) -> Any:
+        return (x.sin() @ weft.ones(4, 4)).exp().cumsum(0).flip(0).mean(0)
+
+    class Strike(Exception):
+        pass
+
+    struck: list[int] = []
+
+    def profile(frame: Any, seen: str, _value: Any) -> None:
+        if frame.f_code.co_name == "grow" and seen == event:
+            struck.append(frame.f_lineno)
+            sys.setprofile(None)
+            raise Strike
+
+    compiled = weft.compile(function)
+    for size in (5, 7, 9, 11):
+        compiled(weft.ones(size, 4))
+    for size in (300, 3000):
+        sys.setprofile(profile)
+        try:
+            compiled(weft.ones(size, 4))
+        except Strike:
+            pass
+        finally:
+            sys.setprofile(None)
+        others = [blocks.take(1 << power) for power in range(10, 20)]
+        for each in others:
+            each.array[:] = 7
+        weft.testing.assert_close(compiled(weft.ones(9, 4)), function(weft.ones(9, 4)))
+        assert all((each.array == 7).all() for each in others)
+    assert opened
+    assert struck or event == "c_return"  # where nothing of C's is called, nothing can strike

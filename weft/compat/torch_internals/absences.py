@@ -36,7 +36,7 @@ ABSENT: Final[Mapping[str, str]] = {
     "torch._functorch.utils": "enable_single_level_autograd_function",
     "torch._functorch.partitioners": "min_cut_rematerialization_partition",
     "torch._functorch.compilers": "aot_module",
-    "torch._ops": "HigherOrderOperator OpOverloadPacket PyOperator",
+    "torch._ops": "OpOverloadPacket",
     "torch._subclasses": "FakeTensorMode UnsupportedFakeTensorException DynamicOutputShapeException",
     "torch._subclasses.fake_tensor": "FakeTensorMode FakeTensor DataDependentOutputException "
     "DynamicOutputShapeException UnsupportedOperatorException FakeTensorConfig extract_tensor_metadata",
@@ -87,9 +87,9 @@ ABSENT: Final[Mapping[str, str]] = {
     "torch.fx.passes.infra.partitioner": "CapabilityBasedPartitioner",
     "torch.fx.passes.operator_support": "OperatorSupport",
     "torch._higher_order_ops": "invoke_subgraph associative_scan",
-    "torch._higher_order_ops.wrap": "wrap wrap_with_set_grad_enabled tag_activation_checkpoint "
+    "torch._higher_order_ops.wrap": "wrap_with_set_grad_enabled tag_activation_checkpoint "
     "dynamo_bypassing_wrapper",
-    "torch._higher_order_ops.invoke_subgraph": "mark_compile_region invoke_subgraph",
+    "torch._higher_order_ops.invoke_subgraph": "invoke_subgraph",
     "torch._higher_order_ops.associative_scan": "associative_scan",
     "torch._higher_order_ops.base_hop": "BaseHOP",
     "torch._higher_order_ops.hints_wrap": "hints_wrapper",

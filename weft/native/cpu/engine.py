@@ -370,25 +370,34 @@ class Functions:
             return {}
         return {name: module for name, module in self.modules.items() if module.level == DRAFT}
 
-    def improve(self) -> dict[int, int]:
-        """Compiles drafts at the full level; gives the new addresses by the old ones."""
-        moved = {**self.moved}
+    def texts(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Of drafts: what they are compiled from, where that is still known."""
+        found: dict[str, list[str]] = {}
+        modules = {id(module): module for module in map(self.modules.__getitem__, names)}
+        for module in modules.values():
+            content = store().get("text", module.key) if module.text is None else module.text.encode()
+            if content is not None:
+                found.update(apart(content.decode()))
+        return {name: found[name] for name in names if name in found}
+
+    def improve(self, names: Iterable[str] | None = None) -> dict[int, int]:
+        """Compiles drafts (all, or these) at the full level; gives the new addresses by the old ones."""
         drafts = self.drafts()
+        if names is not None:
+            drafts = {name: drafts[name] for name in names}
         full = Functions(self.levels[0])
-        for module in {id(module): module for module in drafts.values()}.values():
-            names = [name for name, each in drafts.items() if each is module]
-            if not all(map(full.found, names)):
-                content = store().get("text", module.key) if module.text is None else module.text.encode()
-                if content is None:
-                    raise KeyError(f"the text of {module.key[:16]} is gone")
-                made = Loaded(content.decode(), self.levels[0])
-                full.take(made, names)
-            moved.update({module.address(name): full.address(name) for name in names})
+        missing = [name for name in drafts if not full.found(name)]
+        if missing:
+            texts = self.texts(missing)
+            if len(texts) < len(missing):
+                raise KeyError(f"texts of {len(missing) - len(texts)} functions are gone")
+            full.take(Loaded(joined([*texts.values()]), self.levels[0]), missing)
+        moved = {module.address(name): full.address(name) for name, module in drafts.items()}
         with _lock:
             self.left += drafts.values()
             self.modules.update(full.modules)
-            self.moved = moved
-        return moved
+            self.moved = {**self.moved, **moved}
+        return self.moved
 
     def address(self, name: str) -> int:
         return self.modules[name].address(name)
@@ -405,3 +414,18 @@ def joined(functions: list[list[str]]) -> str:
             else:
                 rest.append(line)
     return "\n".join([*declared, *rest]) + "\n"
+
+
+def apart(text: str) -> dict[str, list[str]]:
+    """The functions of such a text, by name; each begins with all that the text declares."""
+    lines = text.splitlines()
+    declared = [line for line in lines if line.startswith("declare ")]
+    found: dict[str, list[str]] = {}
+    own: list[str] = []
+    for line in lines[len(declared) :]:
+        own.append(line)
+        if line == "}":
+            first = next(each for each in own if each.startswith("define "))
+            name = first.partition("@")[2].partition("(")[0]
+            found[name], own = [*declared, *own], []
+    return found

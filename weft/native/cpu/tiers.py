@@ -5,7 +5,8 @@ idea: text, not code, says what a kernel computes, and no pass may change a bit 
 text can take each other's place at any time, even while they run.
 
 # Note [Drafts]
-    first call      functions whose work is small beside what it costs to compile them well: level 0
+    first call      functions whose work is small beside what it costs to compile them well: level 0; those of
+                    templates, which are made while a loop goes on, must save more than many calls lose
     second call     the program is asked for here; a moment later, if the process still lives, all its drafts
                     are compiled at level 2, the records' addresses are exchanged, and the disk gets these
 What goes wrong here is told to the log `cache`, and the draft stays. The thread ends when nothing is left to
@@ -42,6 +43,9 @@ SAVED: Final = 25_000
 """How many ns a draft saves of each line of text."""
 LONGEST: Final = 3000
 """Of how many lines a draft is made: each may take a vector of the stack."""
+CALLS: Final = 50
+"""With how many calls, before better code is there, those are charged who make drafts for a template: it is
+made while a loop goes on."""
 LEAST: Final = 5_000_000
 """How many ns drafts must save if they are not all that is compiled: they are an object of their own."""
 
@@ -66,18 +70,24 @@ def are_used() -> bool:
     return settings.tiers != "full" and not (is_heard("llvm") or is_heard("asm"))
 
 
-def drafts_of(missing: dict[str, list[str]], works: dict[str, int]) -> dict[str, list[str]]:
+def drafts_of(missing: dict[str, list[str]], works: dict[str, int], calls: int = 1) -> dict[str, list[str]]:
     """Of functions that are to be compiled, those of which a draft is made first; `works` says how many ns of
-    a call each takes."""
+    a call each takes, and `calls` of how many calls that counts."""
     if settings.tiers == "draft":
         return missing
-    found = {
-        name: lines
+    saves = {
+        name: len(lines) * SAVED - works[name] * SLOWER * calls
         for name, lines in missing.items()
-        if works[name] * SLOWER < len(lines) * SAVED and len(lines) <= LONGEST
+        if len(lines) <= LONGEST
     }
-    saved = sum(len(lines) * SAVED - works[name] * SLOWER for name, lines in found.items())
-    return found if len(found) == len(missing) or saved >= LEAST else {}
+    found = {name: missing[name] for name, saved in saves.items() if saved > 0}
+    enough = sum(saves[name] for name in found) >= LEAST
+    return found if enough or len(found) == len(missing) else {}
+
+
+def outgrown(drafts: dict[str, list[str]], works: dict[str, int]) -> list[str]:
+    """Drafts that another program has, and that a template is not to begin with."""
+    return [name for name in drafts if not drafts_of({name: drafts[name]}, works, CALLS)]
 
 
 def ask(owner: Any) -> None:

@@ -59,6 +59,9 @@ NOTHING: Final = [0] * ROW
 CHUNK: Final = 4096
 MOST_REGISTERS: Final = 1 << 14
 """Registers lie on the stack."""
+SIZE: Final = HEADER.index("arena_bytes")
+HOME: Final = slice(HEADER.index("home"), HEADER.index("room") + 1)
+"""The memory of a call's own, and how much that is."""
 
 
 @record(frozen=True, slots=True)
@@ -508,8 +511,9 @@ def _sizes_values(run: Run, holding: Holding, lowering: Lowering) -> dict[str, i
     header = holding.header
 
     def grow() -> None:
-        run.block = blocks.take(int(header[HEADER.index("arena_bytes")]))
-        header[HEADER.index("home")], header[HEADER.index("room")] = run.block.address, run.block.room
+        block = blocks.take(int(header[SIZE]))
+        given = block.address, block.room
+        header[HOME], run.block = given, block  # nothing interrupts this: the one is the other's memory
 
     return {
         "sizes": len(registers), "sizes_at": holding.numbers(registers),

@@ -100,7 +100,7 @@ class Machine:
         if call is None:
             return None
         inputs = [plain(found.forward.layout.array(value)) for value in found.inputs]
-        return found, program.template.at(values_of(found.forward.places, inputs), inputs), call
+        return found, call.template.at(values_of(found.forward.places, inputs), inputs), call
 
     def finish(self, direct: Any) -> Any:
         """What is left to do behind the program, as a function of what it gives and of its inputs."""

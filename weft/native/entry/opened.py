@@ -17,7 +17,7 @@ from weft.core.records import record
 from weft.native.entry.entry import NumbersOfSizes, Run
 from weft.native.ir.sizes import Size, now
 from weft.native.program.program import LONG
-from weft.native.program.template import Settled
+from weft.native.program.template import Settled, Template
 
 Operands = Sequence[tuple[Expression, Expression | None]]
 SMALLEST: Final = 2
@@ -28,6 +28,7 @@ SMALLEST: Final = 2
 class OpenCall:
     """What is open of a call."""
 
+    template: Template
     numbers: frozenset[int]
     """The inputs that are open whole numbers."""
     axes: Mapping[int, Mapping[int, Expression]]
@@ -40,26 +41,27 @@ class OpenCall:
 def opened_call(found: Any, program: Any) -> OpenCall | None:
     """What is open of a call; None where an entry for it cannot serve other sizes."""
     call = found.sizes
-    if call is None or type(program) is not Settled or found.finish is not None:
+    template = None if call is None else found.forward.template_of(program)
+    if template is None or found.finish is not None:
         return None
     if program.draws is not None and not program.draws.is_default:
         return None
     arrays = [getattr(value, "array", None) for value in found.inputs]
     if any(not arrays[number].flags.c_contiguous for number in call.axes):
         return None
-    if not lies_as_wanted(call.strides, program):
+    if not lies_as_wanted(call.strides, template):
         return None
-    symbols = program.template.sizes.values
+    symbols = template.sizes.values
     places = {**call.places, **found.forward.places}
     if any(symbol not in places for symbol in symbols):
         return None
-    facts = [*call.facts, *program.template.conditions.items()]
-    return OpenCall(frozenset(call.numbers), call.axes, facts, places)
+    facts = [*call.facts, *template.conditions.items()]
+    return OpenCall(template, frozenset(call.numbers), call.axes, facts, places)
 
 
-def lies_as_wanted(strides: Sequence[Any], program: Settled) -> bool:
+def lies_as_wanted(strides: Sequence[Any], template: Template) -> bool:
     """Whether all that a program makes lies as eager code has it, at all sizes."""
-    first, template = program.template.first, program.template
+    first = template.first
     algebra = template.sizes.algebra
     made = {
         place: (shape, own)

@@ -325,7 +325,7 @@ def _grow(w: Any) -> None:
     w.pause()
     w.choose(w.same("ptr", found, "null"), failed, grown)
     w.begin(failed)
-    w.store("ptr", w.load("%arena"), "%header", 8 * w.place_of("block"))
+    w.store("ptr", w.header("home"), "%header", 8 * w.place_of("block"))
     w.go("short")
     w.begin(grown)
     w.call("void", "Py_DecRef", f"ptr {found}")

@@ -38,11 +38,10 @@ HEADER: Final = (
     "alive", "checks", "checks_at", "registers", "miss", "api",
     "returned", "returned_at", "runs",
     "givens", "givens_at", "places", "template_at", "arena", "arena_at", "arena_bytes", "block",
-    "home", "last_at", "made", "made_at", "code", "steps", "outside", "release",
+    "home", "room", "last_at", "made", "made_at", "code", "steps", "outside", "release",
     "outputs", "outputs_at", "written", "written_at", "pool", "draw", "give_back", "seeds",
     "seeds_item", "calls",
-    "sizes", "sizes_at", "sizes_last", "filled", "fills", "fills_at", "stores", "stores_at", "busy", "room",
-    "grow",
+    "sizes", "sizes_at", "sizes_last", "filled", "fills", "fills_at", "stores", "stores_at", "busy", "grow",
     "drops", "drops_at",
 )  # fmt: skip
 """What stands in an entry's array, in order."""

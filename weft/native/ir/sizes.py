@@ -257,12 +257,12 @@ def where_true(condition: Any, yes: Any, no: Any) -> Any:
     return (condition & yes) | (negated(condition) & no)
 
 
-def settled(truth: Any, size: Any, threshold: int) -> Any:
-    """A truth that holds from a threshold of some size on: left to each call if this one is not far from it,
+def settled(truth: Any, size: Any, *thresholds: int) -> Any:
+    """A truth that changes at thresholds of some size: left to each call if this one is not far from them,
     else decided."""
     if type(truth) is not Truth:
         return truth
-    near = threshold <= FAR * hint(size) and hint(size) <= FAR * threshold
+    near = min(thresholds) <= FAR * hint(size) and hint(size) <= FAR * max(thresholds)
     return truth if near else bool(truth)
 
 

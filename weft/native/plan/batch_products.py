@@ -26,8 +26,6 @@ from weft.native.plan.rewrite import Rule
 
 LEAST: Final = 2
 """How many products a sum has at least."""
-DEEPEST: Final = 64
-"""Products that are deeper are fast enough by themselves."""
 MOST_ELEMENTS: Final = 1 << 21
 """Of a stack: what is in it lives until all of it is there."""
 Key = tuple[int, ...]
@@ -35,8 +33,7 @@ Key = tuple[int, ...]
 
 def fits(each: Product) -> bool:
     """Whether a product may be part of a deeper one."""
-    turned = each.left.transposed and not each.right.transposed
-    return turned and each.count == 1 and each.depth <= DEEPEST
+    return each.left.transposed and not each.right.transposed and each.count == 1
 
 
 def chains(order: Sequence[Definition]) -> list[list[Product]]:

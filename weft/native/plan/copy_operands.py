@@ -103,7 +103,7 @@ def is_slow(each: Product) -> Any:
     some = at_least(rows, FEWEST_ROWS) & at_least(MOST_ROWS, rows)
     few = at_least(MOST_ELEMENTS, elements) | at_least(MOST_ROWS // 4 - 1, rows)
     large = at_least(1, each.count) | at_least(rows, MANY_ROWS)
-    return settled(negated(each.packed) & sizes & some & few & large, rows, FEWEST_ROWS)
+    return settled(negated(each.packed) & sizes & some & few & large, rows, FEWEST_ROWS, MOST_ROWS)
 
 
 def transposed(base: Definition, product: Product, wanted: Any = True) -> Direct:

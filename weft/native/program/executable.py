@@ -163,7 +163,7 @@ class Executable(Program):
         kernels = {id(step.kernel): step.kernel for step in steps if isinstance(step, Built)}
         known = {key: self.functions.kernel(kernel) for key, kernel in kernels.items()}
         names = [self.function_of(step, known) for step in steps]
-        self.functions.load(self.drafts(steps, names) if tiers.are_used() else {})
+        self.load(steps, names)
         self.multiplies = any(
             isinstance(step, Product) and step.packed is not True and gemm.is_better(step) is not True
             for step in steps
@@ -171,13 +171,20 @@ class Executable(Program):
         self.outside = table()
         return names
 
-    def drafts(self, steps: Sequence[Any], names: list[Any]) -> dict[str, list[str]]:
-        """The functions that are compiled quickly first: see Note [Drafts] in `weft.native.cpu.tiers`."""
+    def load(self, steps: Sequence[Any], names: list[Any]) -> None:
+        """Compiles functions, some of them quickly at first: see Note [Drafts] in `weft.native.cpu.tiers`."""
+        if not tiers.are_used():
+            self.functions.load()
+            return
         works: dict[str, int] = {}
         for step, name in zip(steps, names):
             for each in (name,) if type(name) is str else [self.choices[one] for one in named(name)]:
                 works[each] = works.get(each, 0) + draft_work(step)
-        return tiers.drafts_of(self.functions.missing, works)
+        calls = 1 if self.plan.sizes is None else tiers.CALLS
+        before = self.functions.drafts()
+        self.functions.load(tiers.drafts_of(self.functions.missing, works, calls))
+        if calls > 1 and before:
+            self.functions.improve(tiers.outgrown(self.functions.texts(before), works))
 
     def function_of(self, step: Any, known: dict[int, str]) -> Any:
         """The name of a step's function; "" where Python does it. Kernels' are known, by their `id`."""
