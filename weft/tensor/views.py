@@ -246,7 +246,7 @@ def _overlaps_openly(array: MetaArray) -> bool:
     if any(type(size) is int and size == 0 for _step, size in pairs):
         return False
     reach: Any = array.dtype.itemsize
-    for step, size in sorted(pairs, key=lambda pair: pair[0].hint if any_symbolic(pair[:1]) else pair[0]):
+    for step, size in sorted(pairs, key=lambda pair: getattr(pair[0], "hint", pair[0])):
         if type(size) is int and size == 1:
             continue
         if step < reach and size > 1:
