@@ -137,12 +137,33 @@ def tensor(builder: Builder, value: Any) -> str:
 
 
 def spending(builder: Builder, value: Any, name: str) -> str:
-    """The call that puts a spent history behind a tensor."""
+    """The call that puts a spent history behind a tensor. Leaves that were made here are no reason to give
+    them out: whether they are given out anyway is known at the end.
+    """
     leaves = spent_on(value)
     if leaves is None:
         return str(builder.refuse(value, "whose autograd history is partly freed"))
+    outer = [leaf for leaf in leaves if id(leaf) in builder.world.known]
+    if len(outer) < len(leaves):
+        builder.spent.append((value, name))
+    return _spending_text(builder, value, name, outer)
+
+
+def _spending_text(builder: Builder, value: Any, name: str, leaves: list[Any]) -> str:
     given = [name, builder.constant(type(value.node).__name__), *[builder.text(leaf) for leaf in leaves]]
     return f"{builder.constant(spend, 'spend')}({', '.join(given)})"
+
+
+def late_spent_lines(builder: Builder) -> list[str]:
+    """The same again for tensors that lead to leaves that were made here and are given out."""
+    builder.settle()
+    lines = []
+    for value, name in builder.spent:
+        leaves = spent_on(value) or []
+        given = [leaf for leaf in leaves if id(leaf) in builder.world.known or builder.has(leaf)]
+        if any(id(leaf) not in builder.world.known for leaf in given):
+            lines.append(_spending_text(builder, value, name, given))
+    return lines
 
 
 def spent_lines(builder: Builder) -> list[str]:
