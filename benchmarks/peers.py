@@ -4,9 +4,9 @@
                                [--isa avx2] [--json FILE]
 
 Needs torch and jax (the `bench` extra); a peer that is not installed is left out. A row is a forward and a
-backward pass (h: an optimizer's step); from k on, its calls vary: see `varying.py`; those of capital letters
-are over short axes: see `short.py`. Every peer runs it in processes of its own with two threads, the peers
-taking turns: `cold` is the first call in a fresh process whose caches are empty, `warm` the same with the
+backward pass (h: an optimizer's step); from k on, its calls vary: see `varying.py`; those of A to G are over
+short axes: see `short.py`; from P on, gradients are taken outside: see `outside.py`. Every peer runs it in
+processes of its own with two threads, the peers taking turns: `cold` is the first call in a fresh process whose caches are empty, `warm` the same with the
 caches of that run, imports of the library itself not counted; the step's time is the median over batches of
 calls, of the rounds' medians the middle one. `peak` is the most that the process held during steps, `memory`
 the same less what it held when the library was imported: a compiler that was loaded later is part of it. All
@@ -439,6 +439,11 @@ def varying() -> Any:
     return importlib.import_module("varying")
 
 
+def outside() -> Any:
+    """The rows whose gradients are taken outside of what is compiled, likewise."""
+    return importlib.import_module("outside")
+
+
 def short() -> Any:
     """The rows over short axes, likewise."""
     return importlib.import_module("short")
@@ -484,6 +489,8 @@ def measure(peer: str, letter: str, seconds: float) -> dict[str, Any]:
     """All that one process finds out."""
     if peer == "weft":
         hold_compiler()
+    if letter in outside().ROWS:
+        return dict(outside().measure(peer, letter, seconds or 0.5))
     if letter in varying().ROWS:
         return dict(varying().measure(peer, letter, lambda result: finished(peer, result)))
     lib = importlib.import_module(PEERS[peer])
@@ -573,6 +580,8 @@ def varying_row(letter: str, peers: list[str], rounds: int) -> dict[str, dict[st
         for peer in peers:
             with tempfile.TemporaryDirectory() as folder:
                 found[peer].append(asked(peer, letter, 0, folder))
+    if letter in outside().ROWS:
+        return {peer: outside().best(answers) for peer, answers in found.items()}
     return {peer: varying().best(varying().ROWS[letter], answers) for peer, answers in found.items()}
 
 
@@ -650,7 +659,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    rows = "".join([*ROWS, *varying().ROWS, *short().ROWS])
+    rows = "".join([*ROWS, *varying().ROWS, *short().ROWS, *outside().ROWS])
     parser.add_argument("--rows", default=rows, help="letters of rows (default: all)")
     libraries = PEERS | varying().PEERS
     parser.add_argument("--peers", nargs="*", default=list(libraries), choices=list(libraries))
@@ -676,6 +685,10 @@ def main() -> None:
     print(f"{platform.platform()}, {1e-9 / floor['bytes']:.1f} GB/s, {1e-9 / floor['flops']:.0f} GFLOP/s")
     results = {}
     for letter in options.rows:
+        if letter in outside().ROWS:
+            results[letter] = varying_row(letter, [each for each in peers if each in PEERS], options.rounds)
+            outside().report(letter, results[letter])
+            continue
         if letter in short().ROWS:
             continue  # all together, at the end
         if letter not in ROWS:

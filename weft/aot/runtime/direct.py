@@ -15,6 +15,7 @@ from weft.aot.facts import DETACH, Constant, Input, Number, Output, Value, ViewO
 from weft.aot.runtime.around import PLAIN_MODES
 from weft.aot.runtime.compiled import CompiledFunction
 from weft.aot.runtime.plans import CompiledPlan
+from weft.aot.runtime.recorded import NodesOfCall, recorded
 from weft.core import modes
 from weft.core.expressions import Expression, Symbol
 from weft.core.records import record
@@ -64,6 +65,8 @@ class Direct:
     are these), the inputs and, if random numbers were drawn, where the default generator stood before; None
     where it cannot."""
     sizes: OpenSizesOfCall | None = None
+    recorded: NodesOfCall | None = None
+    """Where something is recorded, if its nodes can be made of parts (`finish` then is None)."""
 
 
 def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None:
@@ -78,10 +81,34 @@ def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None
     if plan.program.joint.stages:
         return _recorded(plan, function.builds.calls, args)
     facts = plan.facts
-    if not all(_is_plain(value) for value in args) or any(written.history for written in facts.written):
+    if not all(_is_plain(value) for value in args) or not _is_written_plainly(plan, args):
         return None
-    if any(args[written.input].origin is not None for written in facts.written):
+    outputs = _simple_outputs(plan)
+    if outputs is None:
         return None
+    forward = getattr(plan.program.forward, "function", None)
+    writes = [(written.input, written.value, written.times) for written in facts.written]
+    strides = [made.strides for made in facts.values]
+    calls = function.builds.calls
+    given, held = list(args), (plan.conditions, open_floats(plan, args))
+    return Direct(forward, given, outputs, writes, strides, len(strides), *held, calls, sizes=opened(plan))
+
+
+def _is_written_plainly(plan: CompiledPlan, args: tuple[Any, ...]) -> bool:
+    """Whether inputs that are written get new elements and versions, and nothing else."""
+    targets = [args[written.input] for written in plan.facts.written]
+    if any(written.history for written in plan.facts.written):
+        return False
+    if any(target.origin is not None for target in targets):
+        return False
+    for target in targets:
+        check_writable(target, False, False)
+    return True
+
+
+def _simple_outputs(plan: CompiledPlan) -> list[tuple[str, Any, int]] | None:
+    """What a call gives as data; None where views are made, or a structure of its own."""
+    facts = plan.facts
     if any(made.inference for made in facts.values):
         return None
     outputs: list[tuple[str, Any, int]] = []
@@ -101,16 +128,7 @@ def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None
         else:
             return None
     marks = [object() for _ in outputs]
-    if [*plan.program.joint.build(marks)] != marks:  # a structure of its own
-        return None
-    for written in facts.written:
-        check_writable(args[written.input], False, False)
-    forward = getattr(plan.program.forward, "function", None)
-    writes = [(written.input, written.value, written.times) for written in facts.written]
-    strides = [made.strides for made in facts.values]
-    calls = function.builds.calls
-    given, held = list(args), (plan.conditions, open_floats(plan, args))
-    return Direct(forward, given, outputs, writes, strides, len(strides), *held, calls, sizes=opened(plan))
+    return outputs if [*plan.program.joint.build(marks)] == marks else None
 
 
 def opened(plan: CompiledPlan) -> OpenSizesOfCall | None:
@@ -133,10 +151,13 @@ def opened(plan: CompiledPlan) -> OpenSizesOfCall | None:
 def _recorded(plan: CompiledPlan, calls: object, args: tuple[Any, ...]) -> Direct | None:
     """A call that ends with nodes of the tape."""
     facts, program = plan.facts, plan.program
-    if facts.written or not all(_is_plain(each) for each in args):
+    if not all(_is_plain(each) for each in args) or not _is_written_plainly(plan, args):
         return None
     count = len(facts.values)
     kept = len(program.cut.forward.graph.output_node.args[0])
+    strides = [made.strides for made in facts.values] + [None] * (kept - count)
+    forward = getattr(program.forward, "function", None)
+    held = plan.conditions, open_floats(plan, args)
     outputs: list[tuple[str, Any, int]] = [("value", number, 0) for number in range(kept)]
 
     def finish(results: tuple[Any, ...], given: tuple[Any, ...], drawn: Any = None) -> Any:
@@ -144,10 +165,19 @@ def _recorded(plan: CompiledPlan, calls: object, args: tuple[Any, ...]) -> Direc
             return None
         return plan.ended(given, list(results[:count]), list(results[count:]), drawn=drawn)
 
-    strides = [made.strides for made in facts.values] + [None] * (kept - count)
-    forward = getattr(program.forward, "function", None)
-    held = plan.conditions, open_floats(plan, args)
-    return Direct(forward, list(args), outputs, [], strides, count, *held, calls, finish)
+    by_python = Direct(forward, list(args), outputs, [], strides, count, *held, calls, finish)
+    general = None if facts.written else by_python
+    given, ends = _simple_outputs(plan), {value for stage in program.joint.stages for value in stage.values}
+    cut_off = any(isinstance(each, ViewOf) and each.base.index in ends for each in facts.outputs)
+    writes = [(written.input, written.value, written.times) for written in facts.written]
+    seen = {value for how, value, _ in given or () if how == "value"} | {value for _, value, _ in writes}
+    if given is None or cut_off or count != len(seen):
+        return general
+    has_node = [type(value) in PLAIN and value.node is not None for value in args]
+    made = recorded(plan, [plain_value(output) for output in facts.outputs], has_node, lambda: general)
+    if made is None:
+        return general
+    return Direct(forward, list(args), given, writes, strides, count, *held, calls, recorded=made)
 
 
 def open_floats(plan: CompiledPlan, args: tuple[Any, ...]) -> frozenset[int]:

@@ -41,7 +41,7 @@ HEADER: Final = (
     "outputs", "outputs_at", "written", "written_at", "pool", "draw", "give_back", "seeds",
     "seeds_item", "calls",
     "sizes", "sizes_at", "sizes_last", "fills", "fills_at", "stores", "stores_at", "busy", "grow",
-    "drops", "drops_at",
+    "drops", "drops_at", "objects", "parts", "parts_at", "takes", "takes_at", "gives", "gives_at", "quiet",
 )  # fmt: skip
 """What stands in an entry's array, in order."""
 ROW: Final = 5
@@ -54,7 +54,7 @@ API: Final = (
     "PyEval_RestoreThread", "PyList_New", "PyLong_FromLong", "PyLong_AsLong", "PyErr_Occurred",
     "aligned_alloc", "free", "PyArray_NewFromDescr", "PyGC_Disable", "PyGC_Enable",
     "PyErr_Fetch", "PyErr_NormalizeException", "PyException_SetTraceback", "PyErr_Restore",
-    "PyFloat_FromDouble",
+    "PyFloat_FromDouble", "PyArray_NewCopy",
     "None", "True", "False", "zero", "Tensor", "Parameter", "View", "ndarray", "str", "int", "comes_through",
 )  # fmt: skip
 """Addresses of functions and objects, in the order of their table."""
@@ -202,6 +202,18 @@ entry:
   %drops.at = getelementptr i8, ptr %header, i64 {8 * HEADER.index("drops")}
   %drops.count = load i64, ptr %drops.at
   %dropped = alloca ptr, i64 %drops.count
+  %takes.at = getelementptr i8, ptr %header, i64 {8 * HEADER.index("takes")}
+  %takes.count = load i64, ptr %takes.at
+  %taken = alloca ptr, i64 %takes.count
+  %is.taken = alloca i1
+  store i1 0, ptr %is.taken
+  %objects.at = getelementptr i8, ptr %header, i64 {8 * HEADER.index("objects")}
+  %objects.count = load i64, ptr %objects.at
+  %objects = alloca ptr, i64 %objects.count
+  %seeds.place = alloca ptr
+  store ptr null, ptr %seeds.place
+  %left = alloca i1
+  store i1 0, ptr %left
   %is.dropped = alloca i1
   store i1 0, ptr %is.dropped
   %entered = alloca i64
