@@ -6,12 +6,12 @@
 Needs torch and jax (the `bench` extra); a peer that is not installed is left out. A row is a forward and a
 backward pass (h: an optimizer's step); from k on, its calls vary: see `varying.py`; those of A to G are over
 short axes: see `short.py`; from P on, gradients are taken outside: see `outside.py`. Every peer runs it in
-processes of its own with two threads, the peers taking turns: `cold` is the first call in a fresh process whose caches are empty, `warm` the same with the
-caches of that run, imports of the library itself not counted; the step's time is the median over batches of
-calls, of the rounds' medians the middle one. `peak` is the most that the process held during steps, `memory`
-the same less what it held when the library was imported: a compiler that was loaded later is part of it. All
-peers get equal numbers, and their results are compared. `--isa` holds all of them to a part of this
-machine's instructions.
+processes of its own with two threads, the peers taking turns: `cold` is the first call in a fresh process
+whose caches are empty, `warm` the same with the caches of that run, imports of the library itself not
+counted; the step's time is the median over batches of calls, of the rounds' medians the middle one. `peak` is
+the most that the process held during steps, `memory` the same less what it held when the library was
+imported: a compiler that was loaded later is part of it. All peers get equal numbers, and their results are
+compared. `--isa` holds all of them to a part of this machine's instructions.
 """
 
 from __future__ import annotations

@@ -248,5 +248,3 @@ def test_refusals_name_the_op_and_the_memory_format() -> None:
         vmap(lambda s: x.scatter_add_(0, weft.tensor([0, 1]), s))(weft.randn(2, 2))
     with pytest.raises(RuntimeError, match="querying is_contiguous inside of vmap for memory_format"):
         vmap(lambda a: a.contiguous(memory_format=weft.channels_last))(weft.randn(2, 3))
-    with pytest.raises(RuntimeError, match="only supported with memory_format torch.preserve_format"):
-        vmap(lambda a: a.clone(memory_format=weft.channels_last))(weft.randn(2, 3))

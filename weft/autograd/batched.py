@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, NoReturn, TypeGuard
 from weft.autograd.reverse import cut, gradients
 from weft.core.arrays import Array
 from weft.core.naming import named as said
-from weft.core.types import TensorType, contiguous_format, preserve_format
+from weft.core.types import TensorType, contiguous_format
 from weft.ops.batching import batch, logical_result, to_front
 from weft.ops.record import INTERPRETERS, Kind, Op, broadcast_shapes, ops
 from weft.tensor.base import Tensor, new
@@ -51,10 +51,6 @@ UNBATCHED_TARGET = (
     "has more elements than `self`. This happened due to `other` being vmapped over but `self` not being "
     "vmapped over in a vmap. Please try to use out-of-place operators instead of {0}. If said operator is "
     "being called inside the PyTorch framework, please file a bug report instead."
-)
-CLONE_FORMAT = (
-    "NYI: Tensor.clone(memory_format) inside vmap is only supported with memory_format "
-    "torch.preserve_format or torch.contiguous_format (got {})"
 )
 ASKED_FORMAT = (
     "NYI: querying is_contiguous inside of vmap for memory_format other than torch.contiguous_format"
@@ -143,8 +139,6 @@ class BatchTensor(Wrapper):
             raise RuntimeError(op.unbatchable.format(name=op.name))
         if op is ops.contiguous and isinstance(bound[0], BatchTensor) and bound[0].is_contiguous(bound[1]):
             return bound[0]
-        if op is ops.clone and bound[1] not in (None, preserve_format, contiguous_format):
-            raise RuntimeError(CLONE_FORMAT.format(bound[1]))
         if op.composed and op.batch is None:
             return named(op, op.body(*bound))  # type: ignore[misc]
         out, dims = batch(op, level.size, stripped(bound, level), places(bound, level))

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from weft.autograd.grad_mode import Mode
 from weft.capture.grads import GRADIENT, load_grad, load_node, store_grad
 from weft.capture.guards import ClassSources, Guard, guards_for_member, lookup
 from weft.capture.namespaces import ClassDict, InstanceDict, is_added, missing_text
@@ -28,7 +27,7 @@ from weft.capture.sources import module as module_source
 from weft.capture.values import Args, BoundMethod, Callback, CapturedTraceback, Raised, has_type
 from weft.capture.world import ABSENT, Known, Unopened
 from weft.capture.wrapping import SYMBOLIC
-from weft.core.contexts import LEFT_IN_C
+from weft.core.contexts import LEFT_IN_C, LeftAtOnce
 from weft.core.interrupts import let_through
 from weft.core.naming import OURS, naming
 from weft.core.seams import Seams
@@ -88,7 +87,7 @@ class Attributes:
         if found is None:
             return ABSENT
         owner, value = found
-        if value is LEFT_IN_C and issubclass(cls, Mode):
+        if value is LEFT_IN_C and issubclass(cls, LeftAtOnce):
             return self.lookup(cls, "_leave")
         self._learn_entry(owner, name, value)
         return value

@@ -40,6 +40,7 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.testing._internal.triton_utils": gather(f"{TORCH_INTERNALS}.devices"),
     "torch.testing._internal.inductor_utils": gather(f"{TORCH_INTERNALS}.devices"),
     "torch.testing._internal.logging_utils": gather(f"{TORCH_INTERNALS}.log_records"),
+    "torch.testing._internal.logging_tensor": gather(f"{TORCH_INTERNALS}.logging_tensor"),
     "torch.testing._internal.two_tensor": gather(f"{TORCH_INTERNALS}.two_tensor"),
     "torch._dynamo.test_case": gather(
         TestCase="weft.testing.cases:TestCase",

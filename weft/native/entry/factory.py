@@ -20,6 +20,7 @@ from weft.core.checks import Slot
 from weft.core.expressions import Expression
 from weft.core.interrupts import let_through
 from weft.core.lazy import lazy
+from weft.core.logs import log
 from weft.native.backend import Compiled, is_watched, plain
 from weft.native.cpu.calls import ALIGNED, WRITEABLE
 from weft.native.cpu.objects import Uncompiled
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from weft.native.entry.opened import OpenCall
 
 _opened: Any = lazy("weft.native.entry.opened")
+_looking: Any = lazy("weft.native.program.describe")
 _nodes: Any = lazy("weft.native.entry.nodes")
 _backwards: Any = lazy("weft.native.entry.backwards")
 """Not needed where all programs are on disk."""
@@ -79,6 +81,7 @@ class Machine:
             found.forward.builds.calls = found.calls  # which native entries count, too
         program = program_of(found.forward, inputs)
         if program is None or program.frame is None or not _is_simple(found, program):
+            log("entries", lambda: f"a graph is left to Python: {_reason(found, program)}")
             return None
         if found.recorded is not None and not _nodes.has_parts(found, program):
             found = found.recorded.otherwise()
@@ -256,6 +259,18 @@ def machine(layout: Layout, miss: Any, describe: Any) -> Machine | None:
     with suppress(Uncompiled):  # the first program says why
         pool()
     return Machine(layout, miss, describe)
+
+
+def _reason(found: Any, program: Program | None) -> str:
+    """Why a program is not run by an entry."""
+    if program is None:
+        return "it has no program"
+    if program.frame is not None:
+        return "a value lies otherwise than eager code has it, or is one that is there"
+    steps = [f"step {number}" for number in program.python]
+    if hasattr(program, "plan"):
+        steps = [_looking.step_text(program, number) for number in program.python]
+    return "Python does " + "; ".join(steps) if steps else "it draws from generators that are passed to it"
 
 
 def _is_simple(found: Any, program: Program) -> bool:
