@@ -6,12 +6,12 @@
 Needs torch and jax (the `bench` extra); a peer that is not installed is left out. A row is a forward and a
 backward pass (h: an optimizer's step); from k on, its calls vary: see `varying.py`; those of A to G are over
 short axes: see `short.py`; from P on, gradients are taken outside: see `outside.py`. Every peer runs it in
-processes of its own with two threads, the peers taking turns: `cold` is the first call in a fresh process whose caches are empty, `warm` the same with the
-caches of that run, imports of the library itself not counted; the step's time is the median over batches of
-calls, of the rounds' medians the middle one. `peak` is the most that the process held during steps, `memory`
-the same less what it held when the library was imported: a compiler that was loaded later is part of it. All
-peers get equal numbers, and their results are compared. `--isa` holds all of them to a part of this
-machine's instructions.
+processes of its own with two threads, the peers taking turns: `cold` is the first call in a fresh process
+whose caches are empty, `warm` the same with the caches of that run, imports of the library itself not
+counted; the step's time is the median over batches of calls, of the rounds' medians the middle one. `peak` is
+the most that the process held during steps, `memory` the same less what it held when the library was
+imported: a compiler that was loaded later is part of it. All peers get equal numbers, and their results are
+compared. `--isa` holds all of them to a part of this machine's instructions.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -434,19 +435,25 @@ def numbers(results: Any) -> list[float]:
     return found
 
 
+def beside(name: str) -> Any:
+    """A module of more rows, which stands beside this one in a checkout; a wheel has this one alone."""
+    found = Path(__file__).with_name(f"{name}.py").is_file()
+    return importlib.import_module(name) if found else SimpleNamespace(ROWS={}, PEERS={})
+
+
 def varying() -> Any:
-    """The rows whose calls vary: a module of their own, which stands beside this one."""
-    return importlib.import_module("varying")
+    """The rows whose calls vary."""
+    return beside("varying")
 
 
 def outside() -> Any:
     """The rows whose gradients are taken outside of what is compiled, likewise."""
-    return importlib.import_module("outside")
+    return beside("outside")
 
 
 def short() -> Any:
     """The rows over short axes, likewise."""
-    return importlib.import_module("short")
+    return beside("short")
 
 
 def row_called(name: str) -> Row:

@@ -450,6 +450,30 @@ def test_modes_around_calls() -> None:
     assert model.loss(model.x).requires_grad
 
 
+def test_the_log_says_what_is_left_to_python(caplog: Any) -> None:
+    weft.compiler.set_logs("entries")
+    x = weft.randn(3, 3, requires_grad=True)
+
+    def views(x: Any) -> Any:
+        y = x * 2
+        return y, y[0]
+
+    def decomposed(x: Any) -> Any:
+        return weft.linalg.svd(x)[1].sum() * 2
+
+    try:
+        with caplog.at_level("DEBUG", "weft.compile"):
+            for function in (views, decomposed):
+                call = weft.compile(function)
+                for _ in range(3):
+                    call(x)
+    finally:
+        weft.compiler.set_logs()
+    said = caplog.text
+    assert "the nodes of a graph are left to Python: it gives views" in said
+    assert "Python does 0: array kernel svd" in said and "in decomposed" in said
+
+
 def test_threads_call_backward_of_one_function_at_once() -> None:
     weft.manual_seed(0)
     w = weft.nn.Parameter(weft.randn(64, 64))

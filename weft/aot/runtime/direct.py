@@ -15,12 +15,14 @@ from weft.aot.facts import DETACH, Constant, Input, Number, Output, Value, ViewO
 from weft.aot.runtime.around import PLAIN_MODES
 from weft.aot.runtime.compiled import SIZES_LIMIT, CompiledFunction
 from weft.aot.runtime.effects import rebuilt
-from weft.aot.runtime.plans import CompiledPlan
+from weft.aot.runtime.plans import CompiledPlan, Pieces
 from weft.aot.runtime.recorded import NodesOfCall, recorded
 from weft.aot.sizes import has_sizes
 from weft.core import modes
 from weft.core.expressions import Expression, Symbol
+from weft.core.logs import log
 from weft.core.records import record
+from weft.graph.node import READ_FROM
 from weft.tensor.base import PLAIN
 from weft.tensor.inplace import check_writable
 from weft.tensor.tape import INFERENCE
@@ -75,24 +77,50 @@ class Direct:
     """Whether nothing of it depends on sizes or whole numbers that may be others in other calls."""
 
 
+class NotDirect(Exception):
+    """Why a call is more than its forward graph."""
+
+
 def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | Literal[False] | None:
     """The call as data, which has just been served; None where it is more than that, False where its inputs
     are no more what they were."""
-    mode = modes.state.get()
-    if type(function) is not CompiledFunction or type(mode) is not bool:
+    try:
+        return _direct(function, args)
+    except NotDirect as found:
+        reason = str(found)
+        log("entries", lambda: f"a graph is left to Python: {reason}")
         return None
+
+
+def _direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | Literal[False]:
+    mode = modes.state.get()
+    if type(function) is not CompiledFunction:
+        raise NotDirect(f"it is a {type(function).__name__}")
+    if type(mode) is not bool:
+        raise NotDirect("modes are active around it")
     plan = function.plan_there(args, PLAIN_MODES[mode])
     if plan is None and not function.natives:
         return False
-    if type(plan) is not CompiledPlan or plan.casts or plan.unwritable(args) is not None:
-        return None
+    if type(plan) is Pieces:
+        raise NotDirect(f"{_names_between(plan)} run as written, between compiled pieces")
+    if type(plan) is not CompiledPlan:
+        raise NotDirect(getattr(plan, "doubt", None) or "it runs as captured")
+    if plan.casts:
+        raise NotDirect("autocast keeps casts of its inputs")
+    reason = plan.unwritable(args)
+    if reason is not None:
+        raise NotDirect(reason)
+    names = [node.meta.get(READ_FROM, (node.name,))[0] for node in function.module.graph.placeholders]
+    for name, value in zip(names, args):
+        if not _is_plain(value):
+            raise NotDirect(f"{name} is {_special(value)}")
     if plan.program.joint.stages:
         return _recorded(function, plan, args)
     facts = plan.facts
-    if not all(_is_plain(value) for value in args) or not _is_written_plainly(plan, args):
-        return None
+    if not _is_written_plainly(plan, args):
+        raise NotDirect("it writes a view, or what gets a history")
     if any(made.inference for made in facts.values):
-        return None
+        raise NotDirect("it makes tensors of inference mode")
     outputs = _simple_outputs(plan)
     if outputs is None:
         return _rebuilt(function, plan, args)
@@ -157,6 +185,18 @@ def finishing_open(end: End, plan: CompiledPlan, sizes: OpenSizesOfCall) -> Call
     return finish
 
 
+def _names_between(plan: Pieces) -> str:
+    """The nodes that run as they are, and where they were written."""
+    nodes = [node for part, made in zip(plan.parts, plan.functions) if made is None for node in part.nodes]
+    return ", ".join([f"{node.name} ({node.told_source('{}:{} in {}', '')})" for node in nodes])
+
+
+def _special(value: Any) -> str:
+    if type(value) not in PLAIN:
+        return f"of type {type(value).__name__}"
+    return "a tensor of inference mode" if value.cell is INFERENCE else "a view that requires grad"
+
+
 def _is_written_plainly(plan: CompiledPlan, args: tuple[Any, ...]) -> bool:
     """Whether inputs that are written get new elements and versions, and nothing else."""
     targets = [args[written.input] for written in plan.facts.written]
@@ -211,11 +251,11 @@ def opened(plan: CompiledPlan) -> OpenSizesOfCall | None:
     return OpenSizesOfCall(frozenset(sizes.numbers), axes, facts, places, strides)
 
 
-def _recorded(function: CompiledFunction, plan: CompiledPlan, args: tuple[Any, ...]) -> Direct | None:
+def _recorded(function: CompiledFunction, plan: CompiledPlan, args: tuple[Any, ...]) -> Direct:
     """A call that ends with nodes of the tape."""
     facts, program = plan.facts, plan.program
-    if not all(_is_plain(each) for each in args) or not _is_written_plainly(plan, args):
-        return None
+    if not _is_written_plainly(plan, args):
+        raise NotDirect("it writes a view, or what gets a history")
     count = len(facts.values)
     kept = len(program.cut.forward.graph.output_node.args[0])
 
@@ -231,29 +271,39 @@ def _recorded(function: CompiledFunction, plan: CompiledPlan, args: tuple[Any, .
     writes = {written.value for written in facts.written}
     seen = {value for how, value, _ in given or () if how == "value"} | writes
     if given is None or cut_off or count != len(seen):
-        return general
+        return _left(general, "it gives views, a structure of its own, or what is cut off from its history")
     has_node = [type(value) in PLAIN and value.node is not None for value in args]
     made = recorded(plan, [plain_value(output) for output in facts.outputs], has_node, lambda: general)
-    return general if made is None else _described(function, plan, args, given, nodes=made)
+    if made is None:
+        return _left(general, "what its nodes keep is more than inputs and results")
+    return _described(function, plan, args, given, nodes=made)
 
 
-def _rebuilt(function: CompiledFunction, plan: CompiledPlan, args: tuple[Any, ...]) -> Direct | None:
+def _rebuilt(function: CompiledFunction, plan: CompiledPlan, args: tuple[Any, ...]) -> Direct:
     """A call that ends with views, or gives the same tensor twice."""
     facts = plan.facts
     bases = [output.base if isinstance(output, ViewOf) else output for output in facts.outputs]
     wanted = sorted({base.index for base in bases if isinstance(base, (Value, Number))})
     if {written.value for written in facts.written} & {*wanted}:
-        return None
+        raise NotDirect("it gives a view of what it writes")
 
     def end(plan: CompiledPlan, results: tuple[Any, ...], given: tuple[Any, ...], _drawn: Any) -> Any:
         values: list[Any] = [None] * len(facts.values)
         for number, value in zip(wanted, results, strict=True):
             values[number] = value
-        return plan.program.joint.build(rebuilt(plan.facts.outputs, given, values))
+        return plan.program.joint.build(rebuilt(plan.facts, given, values))
 
     return _described(
         function, plan, args, [("value", number, facts.values[number].version) for number in wanted], end
     )
+
+
+def _left(general: Direct | None, reason: str) -> Direct:
+    """A call whose nodes Python makes; raises where it cannot, behind writes."""
+    if general is None:
+        raise NotDirect(reason)
+    log("entries", lambda: f"the nodes of a graph are left to Python: {reason}")
+    return general
 
 
 def open_floats(plan: CompiledPlan, args: tuple[Any, ...]) -> frozenset[int]:

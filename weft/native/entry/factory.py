@@ -20,6 +20,7 @@ from weft.core.checks import Slot
 from weft.core.expressions import Expression
 from weft.core.interrupts import let_through
 from weft.core.lazy import lazy
+from weft.core.logs import log
 from weft.native.backend import Compiled, is_watched, plain
 from weft.native.cpu.calls import ALIGNED, WRITEABLE
 from weft.native.cpu.objects import Uncompiled
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from weft.native.entry.opened import OpenCall
 
 _opened: Any = lazy("weft.native.entry.opened")
+_looking: Any = lazy("weft.native.program.describe")
 _nodes: Any = lazy("weft.native.entry.nodes")
 _backwards: Any = lazy("weft.native.entry.backwards")
 """Not needed where all programs are on disk."""
@@ -81,6 +83,7 @@ class Machine:
             found.forward.builds.calls = found.calls  # which native entries count, too
         program = program_of(found.forward, inputs)
         if program is None or program.frame is None or not _is_simple(found, program):
+            log("entries", lambda: f"a graph is left to Python: {_reason(found, program)}")
             return None
         if found.recorded is not None and not _nodes.has_parts(found, program):
             found = found.recorded.otherwise()
@@ -276,6 +279,18 @@ def is_of_argument(check: Expression) -> bool:
     """Whether a check asks for what an argument itself is: it may come before anything of Python's runs, and
     spares calls for others that."""
     return check.op in ("is_object", "type_is") and check.args[0].op == "symbol"
+
+
+def _reason(found: Any, program: Program | None) -> str:
+    """Why a program is not run by an entry."""
+    if program is None:
+        return "it has no program"
+    if program.frame is not None:
+        return "a value lies otherwise than eager code has it, or is one that is there"
+    steps = [f"step {number}" for number in program.python]
+    if hasattr(program, "plan"):
+        steps = [_looking.step_text(program, number) for number in program.python]
+    return "Python does " + "; ".join(steps) if steps else "it draws from generators that are passed to it"
 
 
 def _is_simple(found: Any, program: Program) -> bool:
