@@ -12,14 +12,11 @@ from functools import cache
 from typing import Any, Final
 
 from weft.native.cpu.conv_code import Code
+from weft.native.cpu.tiles import Tile, tile
 from weft.native.ir.definitions import Product
 from weft.native.ir.sizes import at_least, equal, greatest, negated, where, where_true
 
 WIDE: Final = (12, 4, 1)
-NARROW: Final = (6, 4, 2, 1)
-NARROW_MASKED: Final = (4, 1)
-"""Rows of tiles, of two vectors each: as many as there are registers for, then those for the rest. Masks take
-registers where processors have none for them alone."""
 THREES: Final = 3
 """Rows that are reached from one pointer: addresses have a factor of up to two, and more."""
 
@@ -30,7 +27,6 @@ LITTLE: Final = 400_000
 """The same, of one of many products."""
 MOST_ROWS: Final = 64
 FEW: Final = 8
-LEAST_COLUMNS: Final = 32
 NEAR: Final = 1 << 16
 """Up to so many elements of a matrix are read as fast as if they were rearranged."""
 DEEPEST: Final = 512
@@ -46,7 +42,8 @@ def is_better(each: Product) -> Any:
     turned = each.left.transposed  # whose rows lie side by side, not behind each other in the same lines
     most = greatest(rows // 4 if turned else rows, columns) * depth
     deepest = 2 * DEEPEST if turned else DEEPEST
-    lanes = -(-columns // LEAST_COLUMNS) * LEAST_COLUMNS
+    strip = tile().strip
+    lanes = -(-columns // strip) * strip
     fits = at_least(columns * 10, lanes * 9)  # few lanes without work
     near = fits & at_least(NEAR, most) & at_least(deepest, depth)
     single = at_least(1, each.count)
@@ -56,34 +53,31 @@ def is_better(each: Product) -> Any:
     whole = at_least(rows, 2 * FEW) | (at_least(rows, FEW) & fours)  # no row by itself
     low = whole & at_least(MOST_ROWS, rows) & at_least(size, SMALL + 1)
     lies = negated(each.packed) & (each.copied if each.right.transposed else True)
-    return (
-        lies & at_least(columns, LEAST_COLUMNS) & where_true(tall, fours | at_least(rows, 2 * MOST_ROWS), low)
-    )
+    return lies & at_least(columns, strip) & where_true(tall, fours | at_least(rows, 2 * MOST_ROWS), low)
 
 
 @cache
-def lines(type_: str, batched: bool, vector_bytes: int) -> list[str]:
+def lines(type_: str, batched: bool, tile: Tile) -> list[str]:
     """The function of a product whose second matrix is not transposed: see Note [Record of a product] in
     `weft.native.cpu.blas`.
     """
-    code = Code(type_, vector_bytes)
+    code = Code(type_, tile.vector_bytes)
     numbers = code.numbers(0, 18)
     left, right, result = (code.past(code.buffer(place), numbers[place + 1]) for place in (5, 8, 11))
     turned = code.out.let(f"icmp ne i64 {numbers[3]}, 0")
     down = code.out.let(f"select i1 {turned}, i64 1, i64 {numbers[7]}")
     across = code.out.let(f"select i1 {turned}, i64 {numbers[7]}, i64 1")
     onto = code.out.let(f"icmp ne i64 {numbers[17]}, 0")
-    heights = ((), WIDE) if vector_bytes == 64 else (NARROW, NARROW_MASKED)
-    tile = _Product(code, numbers, down, across, onto, *heights)
+    product = _Product(code, numbers, down, across, onto, *tile.heights)
     if batched:
         with code.loop("%lo", "%hi") as entry:
             a, b, c = (
                 code.past(start, code.mul(entry.at, numbers[place]))
                 for start, place in ((left, 14), (right, 15), (result, 16))
             )
-            tile.write(a, b, c, "0", numbers[0])
+            product.write(a, b, c, "0", numbers[0])
     else:
-        tile.write(left, right, result, "%lo", "%hi")
+        product.write(left, right, result, "%lo", "%hi")
     return code.text().splitlines()
 
 
