@@ -101,7 +101,7 @@ def close(one: Any, other: Any) -> None:
         for left, right in zip(one, other):
             close(left, right)
     elif isinstance(one, float):
-        assert one == pytest.approx(other, rel=1e-5, abs=1e-7)
+        assert one == pytest.approx(other, rel=1e-4, abs=2e-6)
     else:
         assert one == other
 
