@@ -44,28 +44,6 @@ CALLS = {"step": 20, "model": 60}
 """How many Python functions a steady step may call."""
 COMPARED = 3
 """So many steps' losses are compared: later ones differ by what rounding has become."""
-VARIABLES = {
-    "avx2": {
-        "OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
-        "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
-    },
-    "": {},
-}  # fmt: skip
-"""What libraries are told that shall use no more than some instructions."""
-
-
-def hold(isa: str) -> None:
-    """Makes LLVM, and so Weft, take this machine for one without AVX-512."""
-    if isa != "avx2":
-        return
-    llvm = importlib.import_module("llvmlite.binding")
-    features = llvm.get_host_cpu_features()
-    for name in features:
-        if name.startswith(("avx512", "avx10", "amx")):
-            features[name] = False
-    llvm.get_host_cpu_name = lambda: "haswell"
-    llvm.get_host_cpu_features = lambda: features
 
 
 # -- one peer, one row ---------------------------------------------------------------------------------------
@@ -121,6 +99,8 @@ def python_calls(step: Callable[[], Any]) -> int:
 def measure(peer: str, name: str, form: str, options: argparse.Namespace) -> dict[str, Any]:
     """All that one process finds out."""
     clock = time.process_time if options.processor_time else time.perf_counter
+    if peer == "weft":
+        peers.hold_compiler()
     lib = importlib.import_module(PEERS[peer])
     if PEERS[peer] == "torch":
         lib.set_num_threads(options.threads)
@@ -166,8 +146,8 @@ class Found:
 def asked(peer: str, name: str, form: str, options: argparse.Namespace) -> dict[str, Any]:
     """What a fresh process with empty caches finds out."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**peers.environment(folder, options.threads), **VARIABLES[options.isa]}
-        command = [sys.executable, str(Path(__file__).resolve()), "--isa", options.isa]
+        environment = peers.environment(folder, options.threads)
+        command = [sys.executable, str(Path(__file__).resolve())]
         command += ["--threads", str(options.threads), "--seconds", str(options.seconds)]
         command += ["--processor-time"] * options.processor_time + ["--worker", peer, name, form]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -229,7 +209,9 @@ def main() -> None:
     parser.add_argument("--rows", nargs="*", default=list(zoo.ROWS), choices=list(zoo.ROWS))
     parser.add_argument("--forms", nargs="*", default=list(FORMS), choices=FORMS)
     parser.add_argument("--peers", nargs="*", default=["weft", "torch"], choices=list(PEERS))
-    parser.add_argument("--isa", default="", choices=list(VARIABLES), help="instructions that peers may use")
+    parser.add_argument(
+        "--isa", default="", choices=list(peers.ISAS), help="hold all peers to these instructions"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="how often the peers take turns (default 3)")
     parser.add_argument("--seconds", type=float, default=1.0, help="how long a process times steps")
     parser.add_argument("--json", help="write the results to this file")
@@ -239,10 +221,10 @@ def main() -> None:
     )
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    hold(options.isa)
     if options.worker:
         print(json.dumps(measure(*options.worker, options)))
         return
+    peers.held_to(options.isa)
     flop = peers.limits()["flops"]
     kept: dict[str, Any] = {}
     for form in options.forms:

@@ -227,6 +227,32 @@ def test_numbers_that_vary(opened: list[Any], by_python: list[int]) -> None:
         weft.testing.assert_close(compiled(x, n), function(x, n), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("first", [-1, 0, 1, 7, -(1 << 63)])
+def test_the_first_number_is_no_number_of_a_call_before(first: int, opened: list[Any]) -> None:
+    def function(x: Any, n: int) -> Any:
+        return x + n
+
+    compiled, x = weft.compile(function), weft.arange(6)
+    for n in (3, 2, 5):
+        compiled(x, n)
+    for n in (first, first, 4, -1):
+        assert compiled(x, n).tolist() == function(x, n).tolist()
+    assert opened
+
+
+def test_numbers_that_are_no_objects_are_checked_as_numbers(opened: list[Any]) -> None:
+    """The length of the row is a number that is made of a float, for which the program is alone."""
+
+    def function(x: Any) -> Any:
+        return x * weft.arange(x.shape[1], dtype=weft.float32)
+
+    compiled = weft.compile(function, dynamic=True)
+    for rows, columns in ((2, 4), (3, 4), (4, 4), (5, 4), (6, 5), (7, 5), (8, 4)):
+        x = weft.randn(rows, columns)
+        weft.testing.assert_close(compiled(x), function(x))
+    assert opened
+
+
 def test_overlaps_are_seen_though_nothing_has_moved(
     opened: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -527,7 +527,7 @@ def _sizes_values(run: Run, holding: Holding, lowering: Lowering) -> dict[str, i
 
     return {
         "sizes": len(registers), "sizes_at": holding.numbers(registers),
-        "sizes_last": holding.numbers([-1] * len(registers)),
+        "sizes_last": holding.numbers([0] * len(registers)),
         "fills": len(rows), "fills_at": holding.table([holding.row(row) for row in rows]),
         "stores": len(stores), "stores_at": holding.table(stores), "grow": holding.address(grow),
     }  # fmt: skip
@@ -647,6 +647,7 @@ def _write_sizes(w: EntryText) -> None:
     count = w.header("sizes", "i64")
     w.choose(w.same("i64", count, "0"), "all", some)
     w.begin(some)
+    w.need(w.other("i64", w.header("filled", "i64"), "0"), other)
     numbers, last = w.header("sizes_at"), w.header("sizes_last")
     number, head, done = w.loop(count)
     place = w.scaled(number, 8)
@@ -673,6 +674,7 @@ def _write_sizes(w: EntryText) -> None:
     place = w.scaled(number, 8)
     w.store("i64", w.load(w.register(w.load(numbers, place, "i64")), 0, "i64"), last, place)
     w.turn(number, head, done)
+    w.store("i64", "1", "%header", 8 * w.place_of("filled"))
     w.go(same)
     w.begin(same)
     w.enter()

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from weft.core import checks as ask
-from weft.core.expressions import Expression
+from weft.core.expressions import Expression, constant
 from weft.native.backend import Compiled, plain
 from weft.native.cpu.blas import guard
 from weft.native.cpu.calls import address
@@ -37,6 +37,10 @@ def program_of(compiled: Compiled, inputs: Sequence[Any]) -> Program | None:
 
 def number_checks(given: Expression, value: Any, is_read: bool) -> list[Expression]:
     """Checks of an input that is no tensor: floats that the program reads may be others."""
+    if given.kind is not object:  # a number that follows from sizes, of which there is no object
+        if type(value) is not int:
+            raise TypeError(f"{given} has no machine code")
+        return [Expression("eq", (given, constant(value)), bool)]
     if type(value) in SINGLETONS:
         return [ask.is_object(given, value)]
     exact = ask.type_is(given, type(value))

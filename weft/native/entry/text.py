@@ -16,8 +16,9 @@ come through: what a function of Python's raised is shown to another one, which 
 # Note [Numbers that change]
 An entry whose program is a template has a second table of rows, `fills`, which compute the numbers of the
 program from sizes in registers, and `stores`, which say where each number belongs. They are done where sizes
-are others than in the last call; a row that fails is a miss, before anything has changed. While a program
-runs other threads may come: where these have other sizes, they miss (`busy` counts who is inside).
+are others than in the last call, and in the first (`filled` says whether there was one); a row that fails is
+a miss, before anything has changed. While a program runs other threads may come: where these have other
+sizes, they miss (`busy` counts who is inside).
 
 # Note [Collections]
 Up to Python 3.11, making an object may start a garbage collection, which runs finalizers, and these may drop
@@ -40,7 +41,7 @@ HEADER: Final = (
     "home", "room", "last_at", "made", "made_at", "code", "steps", "outside", "release",
     "outputs", "outputs_at", "written", "written_at", "pool", "draw", "give_back", "seeds",
     "seeds_item", "calls",
-    "sizes", "sizes_at", "sizes_last", "fills", "fills_at", "stores", "stores_at", "busy", "grow",
+    "sizes", "sizes_at", "sizes_last", "filled", "fills", "fills_at", "stores", "stores_at", "busy", "grow",
     "drops", "drops_at", "objects", "parts", "parts_at", "takes", "takes_at", "gives", "gives_at", "quiet",
 )  # fmt: skip
 """What stands in an entry's array, in order."""

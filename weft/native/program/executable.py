@@ -31,7 +31,19 @@ from weft.native.cpu.pool import FIELDS
 from weft.native.cpu.tiles import tile
 from weft.native.ir.definitions import Definition, Direct, Given, Number, Opaque, Part, Product, Stack
 from weft.native.ir.scalar import FLOATS, TYPES
-from weft.native.ir.sizes import Amount, Size, Sizes, Truth, at_least, hint, is_open, now, where, word_of
+from weft.native.ir.sizes import (
+    Amount,
+    Size,
+    Sizes,
+    Truth,
+    at_least,
+    equal,
+    hint,
+    is_open,
+    now,
+    where,
+    word_of,
+)
 from weft.native.lower.lowering import NUMBER, Call, Lowering, Operand
 from weft.native.lower.numbers import any_of
 from weft.native.plan.accumulate_products import AccumulateProducts
@@ -416,6 +428,8 @@ def named(chooses: Size) -> list[Symbol]:
 def number_word(value: Any, type_: str) -> Any:
     """A number as kernels take it: floats of all widths as the bits of a double."""
     if type(value) in (Size, Amount):
+        if type_ == "b1":  # of which machines would take the last bit
+            return where(equal(value, 0), 0, 1)
         return word_of(value) if type_ in FLOATS else value
     if type_ in FLOATS:
         return int(np.array(value, np.float64).view(np.int64))
