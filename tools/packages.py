@@ -3,11 +3,11 @@
     python tools/packages.py                  # all that are listed
     python tools/packages.py einops gpytorch  # some
 
-Takes pip and an installed PyTorch; gives the table of docs/compat.md. Packages are installed with --no-deps into
-a scratch folder (`--site FOLDER` keeps one). A program is core use: it makes a model of the package, runs it, takes
-gradients, often steps an optimizer, and says its arrays by `say(name, array)`. It runs twice, each time in a process
-of its own; arrays must agree to 1e-4 of the largest element. Random numbers differ between the two, so `fill(module)`
-sets parameters by a formula. Not part of the tests: it needs a network.
+Takes pip and an installed PyTorch; gives the table of docs/compat.md. Packages are installed with --no-deps
+into a scratch folder (`--site FOLDER` keeps one). A program is core use: it makes a model of the package,
+runs it, takes gradients, often steps an optimizer, and says its arrays by `say(name, array)`. It runs twice,
+each time in a process of its own; arrays must agree to 5e-4 of the largest element. Random numbers differ
+between the two, so `fill(module)` sets parameters by a formula. Not part of the tests: it needs a network.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def ran(program: Path, library: str, site: Path, folder: Path) -> tuple[dict[str
     result = folder / f"{library}.npz"
     path = os.pathsep.join([str(REPOSITORY), str(site), str(PROGRAMS)])
     done = subprocess.run(
-        [sys.executable, "-c", f"import common, runpy; runpy.run_path({str(program)!r})", library, str(result)], capture_output=True, text=True, check=False,
+        [sys.executable, "-c", f"import common, runpy; runpy.run_path({str(program)!r})", library,
+        str(result)], capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}, cwd=folder, timeout=900,
     )  # fmt: skip
     if done.returncode:
@@ -64,7 +65,7 @@ def compared(mine: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> list[
             different.append(name)
         elif first.dtype.kind not in "USO":
             scale = float(np.nanmax(np.abs(second), initial=1e-3)) if second.size else 1.0
-            if not np.allclose(first, second, rtol=1e-4, atol=1e-4 * scale, equal_nan=True):
+            if not np.allclose(first, second, rtol=5e-4, atol=5e-4 * scale, equal_nan=True):
                 different.append(f"{name} (by {np.nanmax(np.abs(first - second)):.2g})")
     return different
 
@@ -88,13 +89,16 @@ def main() -> None:
             mine, failed = ran(program, "weft", site, Path(scratch))
             version = next(
                 (path.name.split("-")[1] for path in site.glob("*.dist-info")
-                 if path.name.partition("-")[0].lower().replace("_", "-") == name.lower().replace("_", "-")), "?",
+                 if path.name.partition("-")[0].lower().replace("_", "-") == name.lower().replace("_", "-")),
+                 "?",
             ).removesuffix(".dist")  # fmt: skip
             if stopped or failed:
                 outcome = f"stops: {failed}" if failed else f"stops on PyTorch: {stopped}"
             else:
                 different = compared(mine, other)
-                outcome = f"{len(other)} arrays equal" if not different else f"differs: {', '.join(different)}"
+                outcome = (
+                    f"{len(other)} arrays equal" if not different else f"differs: {', '.join(different)}"
+                )
             print(f"| {name} | {version} | {told['what']} | {outcome} |", flush=True)
 
 

@@ -45,6 +45,20 @@ class ReduceOp(Enum):
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
 
 
+class DeviceMesh:
+    """Devices of many processes as a grid: there are none, but annotations name the class."""
+
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        raise ValueError(UNINITIALIZED)
+
+
+class DTensor:
+    """A tensor spread over many processes: none is, as `isinstance` says."""
+
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        raise ValueError(UNINITIALIZED)
+
+
 def record(fn: Any, error_handler: Any = None) -> Any:
     """Decorator of a program's main function, whose errors a launcher would collect: there is none."""
     return fn

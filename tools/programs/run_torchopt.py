@@ -12,7 +12,7 @@ for name in ("adam", "adamw", "sgd", "rmsprop", "adagrad", "adadelta", "adamax",
     for _ in range(3):
         loss = (torch.func.functional_call(net, parameters, (x,)) - y).square().mean()
         gradients = dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True))
-        updates, state = optimizer.update(gradients, state)
+        updates, state = optimizer.update(gradients, state, params=parameters)
         parameters = torchopt.apply_updates(parameters, updates)
     say(name, list(parameters.values()))
 weight = torch.nn.Parameter(torch.ones(()))

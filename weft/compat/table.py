@@ -161,6 +161,11 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.nn.parallel.parallel_apply": gather("weft.nn.parallel"),
     "torch.nn.parallel.replicate": gather("weft.nn.parallel"),
     "torch.nn.parallel.scatter_gather": gather("weft.nn.parallel"),
+    "torch.distributed.device_mesh": gather(
+        DeviceMesh="weft.distributed:DeviceMesh", init_device_mesh="weft.distributed:init_process_group"
+    ),
+    "torch.distributed.tensor": gather(DTensor="weft.distributed:DTensor"),
+    "torch.distributed._tensor": gather(DTensor="weft.distributed:DTensor"),
     "torch.distributed.elastic": gather(),
     "torch.distributed.elastic.multiprocessing": gather(),
     "torch.distributed.elastic.multiprocessing.errors": gather(record="weft.distributed:record"),
