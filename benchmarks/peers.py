@@ -1,16 +1,17 @@
 """Whole steps beside the peers: torch eager, torch.compile, jax.jit and Weft's native backend in one run.
 
     python benchmarks/peers.py [--rows abc...] [--peers weft jax ...] [--rounds 3] [--seconds 0.5]
-                               [--json FILE]
+                               [--isa avx2] [--json FILE]
 
 Needs torch and jax (the `bench` extra); a peer that is not installed is left out. A row is a forward and a
-backward pass (h: an optimizer's step); from k on, its calls vary: see `varying.py`. Every peer runs it in
+backward pass (h: an optimizer's step); from k on, its calls vary: see `varying.py`; those of A to G are over
+short axes: see `short.py`; from P on, gradients are taken outside: see `outside.py`. Every peer runs it in
 processes of its own with two threads, the peers taking turns: `cold` is the first call in a fresh process
 whose caches are empty, `warm` the same with the caches of that run, imports of the library itself not
 counted; the step's time is the median over batches of calls, of the rounds' medians the middle one. `peak` is
 the most that the process held during steps, `memory` the same less what it held when the library was
 imported: a compiler that was loaded later is part of it. All peers get equal numbers, and their results are
-compared.
+compared. `--isa` holds all of them to a part of this machine's instructions.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -433,20 +435,76 @@ def numbers(results: Any) -> list[float]:
     return found
 
 
+def beside(name: str) -> Any:
+    """A module of more rows, which stands beside this one in a checkout; a wheel has this one alone."""
+    found = Path(__file__).with_name(f"{name}.py").is_file()
+    return importlib.import_module(name) if found else SimpleNamespace(ROWS={}, PEERS={})
+
+
 def varying() -> Any:
-    """The rows whose calls vary: a module of their own, which stands beside this one."""
-    return importlib.import_module("varying")
+    """The rows whose calls vary."""
+    return beside("varying")
+
+
+def outside() -> Any:
+    """The rows whose gradients are taken outside of what is compiled, likewise."""
+    return beside("outside")
+
+
+def short() -> Any:
+    """The rows over short axes, likewise."""
+    return beside("short")
+
+
+def row_called(name: str) -> Row:
+    """A row by its letter, which a size follows where it has several."""
+    return ROWS[name] if name in ROWS else short().found(name)  # type: ignore[no-any-return]
+
+
+# -- what machines have --------------------------------------------------------------------------------------
+HELD = "BENCHMARK_ISA"
+ISAS: dict[str, dict[str, str]] = {
+    "avx2": {
+        "OPENBLAS_CORETYPE": "Haswell",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+    }
+}
+"""What holds peers, and the libraries that they call, to a part of this machine's instructions."""
+
+
+def held_to(isa: str) -> None:
+    """Has all processes that are started from now on use no more than these instructions."""
+    if isa:
+        os.environ.update(ISAS[isa], **{HELD: isa})
+
+
+def hold_compiler() -> None:
+    """The same for what Weft compiles, in this process: LLVM is told of a smaller machine."""
+    if os.environ.get(HELD) != "avx2":
+        return
+    llvm = importlib.import_module("llvmlite.binding")
+    features = llvm.get_host_cpu_features()
+    features.update(dict.fromkeys([each for each in features if each.startswith("avx512")], False))
+    vars(llvm).update(get_host_cpu_name=lambda: "haswell", get_host_cpu_features=lambda: features)
 
 
 def measure(peer: str, letter: str, seconds: float) -> dict[str, Any]:
     """All that one process finds out."""
-    if letter not in ROWS:
+    if peer == "weft":
+        hold_compiler()
+    if letter in outside().ROWS:
+        return dict(outside().measure(peer, letter, seconds or 0.5))
+    if letter in varying().ROWS:
         return dict(varying().measure(peer, letter, lambda result: finished(peer, result)))
     lib = importlib.import_module(PEERS[peer])
     if PEERS[peer] == "torch":
         lib.set_num_threads(2)
     base = held("VmRSS")
-    step = prepared(peer, ROWS[letter])
+    step = prepared(peer, row_called(letter))
     began = time.perf_counter()
     results = finished(peer, step())
     first = time.perf_counter() - began
@@ -475,16 +533,22 @@ def measure(peer: str, letter: str, seconds: float) -> dict[str, Any]:
 
 
 # -- all together --------------------------------------------------------------------------------------------
-def asked(peer: str, letter: str, seconds: float, folder: str) -> dict[str, Any]:
-    """What a fresh process finds out, with its caches in this folder."""
-    environment = dict(
-        os.environ, OMP_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2", MKL_NUM_THREADS="2", PYTHONPATH=str(ROOT),
-        TORCHINDUCTOR_CACHE_DIR=f"{folder}/inductor", WEFT_CACHE_DIR=f"{folder}/weft", WEFT_NUM_THREADS="2",
+def environment(folder: str, threads: int = 2) -> dict[str, str]:
+    """Variables of a fresh process: how many threads, and all caches in this folder."""
+    many = str(threads)
+    return dict(
+        os.environ, OMP_NUM_THREADS=many, OPENBLAS_NUM_THREADS=many, MKL_NUM_THREADS=many,
+        PYTHONPATH=str(ROOT),
+        TORCHINDUCTOR_CACHE_DIR=f"{folder}/inductor", WEFT_CACHE_DIR=f"{folder}/weft", WEFT_NUM_THREADS=many,
         TRITON_CACHE_DIR=f"{folder}/triton", JAX_COMPILATION_CACHE_DIR=f"{folder}/jax", JAX_PLATFORMS="cpu",
         JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0", JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES="-1",
     )  # fmt: skip
+
+
+def asked(peer: str, letter: str, seconds: float, folder: str) -> dict[str, Any]:
+    """What a fresh process finds out, with its caches in this folder."""
     command = [sys.executable, str(Path(__file__).resolve()), "--worker", peer, letter, str(seconds)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(folder), check=False)
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         return {"error": lines[-1][:200] if lines else f"ended with {done.returncode}"}
@@ -523,6 +587,8 @@ def varying_row(letter: str, peers: list[str], rounds: int) -> dict[str, dict[st
         for peer in peers:
             with tempfile.TemporaryDirectory() as folder:
                 found[peer].append(asked(peer, letter, 0, folder))
+    if letter in outside().ROWS:
+        return {peer: outside().best(answers) for peer, answers in found.items()}
     return {peer: varying().best(varying().ROWS[letter], answers) for peer, answers in found.items()}
 
 
@@ -562,7 +628,7 @@ def unit(seconds: float | None) -> str:
 
 def report(letter: str, results: dict[str, dict[str, Any]], floor: dict[str, float]) -> None:
     """A row of the table, and a line for each peer."""
-    row = ROWS[letter]
+    row = row_called(letter)
     least = f", at least {unit(row.work * floor[row.cost])} by {row.cost}" if row.cost else ""
     print(f"({letter}) {row.name}{least}")
     for peer, each in results.items():
@@ -600,12 +666,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    rows = "".join([*ROWS, *varying().ROWS])
+    rows = "".join([*ROWS, *varying().ROWS, *short().ROWS, *outside().ROWS])
     parser.add_argument("--rows", default=rows, help="letters of rows (default: all)")
     libraries = PEERS | varying().PEERS
     parser.add_argument("--peers", nargs="*", default=list(libraries), choices=list(libraries))
     parser.add_argument("--rounds", type=int, default=3, help="how often the peers take turns (default 3)")
     parser.add_argument("--seconds", type=float, default=0.5, help="how long a process times steps")
+    parser.add_argument("--isa", choices=list(ISAS), default="", help="hold all peers to these instructions")
     parser.add_argument("--json", help="write the results to this file")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -613,6 +680,7 @@ def main() -> None:
         peer, letter, seconds = options.worker
         print(json.dumps(measure(peer, letter, float(seconds))))
         return
+    held_to(options.isa)
     peers = []
     for peer in options.peers:
         if libraries[peer] == "weft" or importlib.util.find_spec(libraries[peer]) is not None:
@@ -624,6 +692,12 @@ def main() -> None:
     print(f"{platform.platform()}, {1e-9 / floor['bytes']:.1f} GB/s, {1e-9 / floor['flops']:.0f} GFLOP/s")
     results = {}
     for letter in options.rows:
+        if letter in outside().ROWS:
+            results[letter] = varying_row(letter, [each for each in peers if each in PEERS], options.rounds)
+            outside().report(letter, results[letter])
+            continue
+        if letter in short().ROWS:
+            continue  # all together, at the end
         if letter not in ROWS:
             results[letter] = varying_row(letter, peers, options.rounds)
             varying().report(letter, results[letter])
@@ -632,6 +706,10 @@ def main() -> None:
             letter, [each for each in peers if each in PEERS], options.rounds, options.seconds
         )
         report(letter, results[letter], floor)
+    letters = "".join([letter for letter in options.rows if letter in short().ROWS])
+    if letters:
+        known = [each for each in peers if each in PEERS]
+        results.update(short().run(letters, short().SIZES, known, options.rounds, options.seconds))
     if options.json:
         Path(options.json).write_text(json.dumps({"limits": floor, "rows": results}, indent=1))
 

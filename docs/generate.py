@@ -27,7 +27,7 @@ so gradients and kernels are theirs."""
 VARIABLES = {
     "WEFT_LOGS": "topics that are logged on standard error, with commas between: see below",
     "WEFT_DEBUG": "`step`: compiled code runs op by op, and prints each op with your line",
-    "WEFT_NAN_TRACE": "`1`: compiled code warns of the first step that makes NaN or an infinity",
+    "WEFT_NAN_TRACE": "`1`: compiled code warns of the first op that makes NaN or an infinity",
     "WEFT_NUM_THREADS": "how many threads compiled code uses",
     "WEFT_TIERS": "`full`: code is compiled at LLVM's level 2 at once; `draft`: always at level 0 (`auto`)",
     "WEFT_CACHE_DIR": "the folder of the cache (without it `~/.cache/weft`)",

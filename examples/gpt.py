@@ -179,12 +179,15 @@ def main() -> None:
     parser.add_argument("--letters", type=int, default=400, help="how many to write in the end")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    result = train(
-        options.steps,
-        seed=options.seed,
-        letters=options.letters,
-        report=lambda number, loss: print(f"step {number:4}  loss {loss:.3f}", flush=True),
-    )
+    print(f"{options.steps} steps; how long they will take is known after 50", flush=True)
+    began = time.perf_counter()
+
+    def report(number: int, loss: float) -> None:
+        left = (time.perf_counter() - began) / max(number, 1) * (options.steps - 1 - number)
+        more = f"  about {left:.0f} s more" if 0 < number < options.steps - 1 else ""
+        print(f"step {number:4}  loss {loss:.3f}{more}", flush=True)
+
+    result = train(options.steps, seed=options.seed, letters=options.letters, report=report)
     print(
         f"loss {result.loss:.3f} on unseen letters after {result.seconds:.1f} s, compiling included; "
         f"breaks: {result.breaks}\n"

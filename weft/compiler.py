@@ -22,6 +22,7 @@ from weft.aot import compiled_autograd as compiled_autograd
 from weft.aot.runtime import NotCompiled as NotCompiled
 from weft.aot.runtime import counting
 from weft.aot.runtime.direct import direct
+from weft.autograd.control_flow import nested_compile_region as nested_compile_region
 from weft.autograd.function import Function
 from weft.capture import runtime
 from weft.capture.calls import BY_CODE, handles
@@ -63,8 +64,8 @@ __all__ = [
     "compile", "compiled_autograd", "counters", "cudagraph_mark_step_begin", "disable", "disallow_in_graph",
     "explain", "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
     "lookup_backend", "mark_dynamic",
-    "mark_static", "maybe_mark_dynamic", "optimize", "optimize_assert", "register_backend", "reset", "run",
-    "set_logs", "set_stance", "settings",
+    "mark_static", "maybe_mark_dynamic", "nested_compile_region", "optimize", "optimize_assert",
+    "register_backend", "reset", "run", "set_logs", "set_stance", "settings",
 ]  # fmt: skip
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import sys
+from typing import Any
+
 import pytest
 
 import weft
@@ -184,3 +189,60 @@ def test_decorators_want_a_device_type():
     for decorator in (custom_fwd, custom_bwd):
         with pytest.raises(ValueError, match="Expected `device_type` of type `str`, got: `<class 'int'>`"):
             decorator(device_type=1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # generators that are closed
+def test_what_strikes_as_autocast_is_entered_or_left_leaves_nothing_on() -> None:
+    class Strike(Exception):
+        pass
+
+    def now() -> Any:
+        return weft.is_autocast_enabled("cpu"), weft.get_autocast_dtype("cpu"), weft.is_grad_enabled()
+
+    def entered(block: Any) -> None:
+        with weft.autocast("cpu", dtype=weft.float16), block:
+            pass
+
+    for block in (weft.autocast("cpu", enabled=False), weft.no_grad()):
+        point, before, events, struck = 0, now(), 1, True
+        while struck:
+            point, events, struck = point + 1, 0, False
+
+            def profile(_frame: Any, event: str, _value: Any, point: int = point) -> None:
+                nonlocal events, struck
+                events += event in ("call", "c_return")
+                if events == point:
+                    sys.setprofile(None)
+                    struck = True
+                    raise Strike
+
+            sys.setprofile(profile)
+            try:
+                entered(block)
+            except Strike:
+                pass
+            finally:
+                sys.setprofile(None)
+            assert now() == before, point
+        assert point > 20
+
+
+def test_autocast_left_after_other_modes_have_changed() -> None:
+    outer, inner = weft.autocast("cpu"), weft.no_grad()
+    outer.__enter__()
+    inner.__enter__()
+    outer.__exit__(None, None, None)
+    assert not weft.is_autocast_enabled("cpu") and not weft.is_grad_enabled()
+    inner.__exit__(None, None, None)
+    assert not weft.is_autocast_enabled("cpu") and weft.is_grad_enabled()
+
+
+def test_copies_of_an_autocast_are_entered_on_their_own() -> None:
+    own = weft.autocast("cpu", dtype=weft.float16)
+    with own:
+        other = weft.autocast("cpu", dtype=weft.bfloat16)
+        for each in (copy.deepcopy(other), pickle.loads(pickle.dumps(other))):
+            with each:
+                assert weft.get_autocast_dtype("cpu") is weft.bfloat16
+            assert weft.get_autocast_dtype("cpu") is weft.float16
+    assert not weft.is_autocast_enabled("cpu")

@@ -265,3 +265,44 @@ def test_rows_of_a_view_of_unknown_strides_may_be_the_view(backend):
     for x in (weft.ones(1, dtype=weft.float64).expand(9), weft.ones(9, dtype=weft.float64)):
         for first, second in (function(x), compiled(x)):
             assert first.data_ptr() == second.data_ptr()
+
+
+def told(tensor):
+    try:
+        return tensor.is_leaf, tensor.requires_grad, tensor._version
+    except RuntimeError as error:  # a view that may not be brought up to date
+        return str(error)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+@pytest.mark.parametrize("rows", [lambda x: (x[0], x[1]), lambda x: x.unbind(0)])
+@pytest.mark.parametrize("made", [lambda leaf: leaf, lambda leaf: leaf * 1, lambda leaf: leaf.detach() * 1])
+def test_inputs_that_count_their_writes_together(backend, rows, made):
+    """Two inputs are views of one tensor. A write to the second makes views of the first old ones; a write
+    to the first comes behind views of it that could not be made any more."""
+
+    def beside(a, b):
+        parts = a.split(1)
+        with weft.no_grad():
+            turned = a.view(2, 1)
+            b.add_(1)
+        return [*parts, turned]
+
+    def itself(a, _b):
+        part = a.split(1)[0]
+        with weft.no_grad():
+            part.zero_()
+            last = part.select(0, 0)
+        return [part, last]
+
+    for function in (beside, itself):
+        compiled = weft.compile(function, backend=backend)
+        for _ in range(2):
+            ours, theirs = (
+                [
+                    told(tensor)
+                    for tensor in call(*rows(made(weft.arange(4.0).reshape(2, 2).requires_grad_())))
+                ]
+                for call in (compiled, function)
+            )
+            assert ours == theirs

@@ -221,3 +221,27 @@ def test_gradients_are_written_over_what_came_before_them(name, shape):
     for x, y in [(floats(*shape), floats(*shape)), (floats(*shape[::-1]).t(), floats(*shape))]:
         compare(gradients, x.requires_grad_(), y.requires_grad_(), backend=aot(compiler))
     assert f"{name}_backward_over" in found
+
+
+def zero_the_first(x, n):
+    x.split(n)[0].zero_()
+    return x * 2
+
+
+def scale_a_half(x, n):
+    x[: x.shape[0] // 2] *= n
+    return x.sum()
+
+
+def shift_a_narrow_part(x, n):
+    x.narrow(0, n - 2, 3).add_(n)
+    return x + n
+
+
+@pytest.mark.parametrize("function", [zero_the_first, scale_a_half, shift_a_narrow_part])
+def test_views_whose_numbers_vary_are_written_in_place(function, monkeypatch):
+    monkeypatch.setattr(weft.compiler.settings, "strict", True)
+    compiled = weft.compile(function, backend="aot_eager")
+    for size, n in ((6, 2), (12, 3), (13, 4), (9, 5)):
+        given, own = weft.arange(size * 2.0).reshape(size, 2), weft.arange(size * 2.0).reshape(size, 2)
+        assert weft.equal(compiled(given, n), function(own, n)) and weft.equal(given, own)

@@ -201,3 +201,50 @@ def test_sums_into_memory_that_overlaps_itself_are_refused_in_examples_too(view:
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
         vmap(change)(x)
     assert weft.equal(x, weft.arange(12.0).reshape(2, 2, 3))
+
+
+# -- draws by several tensors --------------------------------------------------------------------------------
+@pytest.mark.parametrize("shapes", [((4, 2, 3), (4, 3)), ((4, 3), (2, 3)), ((2, 3), (4, 3))])
+def test_draws_by_tensors_are_those_of_the_whole_batch(shapes: Any) -> None:
+    mean, std = (weft.rand(shape) for shape in shapes)
+    dims = tuple(0 if shape[0] == 4 else None for shape in shapes)
+    weft.manual_seed(3)
+    drawn = vmap(weft.normal, in_dims=dims, randomness="different")(mean, std)
+    weft.manual_seed(3)
+    rank = max(len(shape) - (dim == 0) for shape, dim in zip(shapes, dims, strict=True))
+    wide = [
+        value.reshape(4, *(1,) * (rank - value.ndim + 1), *value.shape[1:]) if dim == 0 else value
+        for value, dim in zip((mean, std), dims, strict=True)
+    ]
+    assert drawn.tolist() == weft.normal(*wide).tolist()
+
+
+def test_draws_by_tensors_that_all_examples_share() -> None:
+    drawn = vmap(lambda x: weft.normal(weft.zeros(3), weft.ones(3)), randomness="different")(weft.ones(4))
+    assert drawn.shape == (4, 3) and len({tuple(row) for row in drawn.tolist()}) == 4
+
+
+def test_probabilities_with_their_batch_last() -> None:
+    x, p = weft.empty(2, 3, 4), weft.rand(3, 4)
+    vmap(lambda a, q: a.bernoulli_(q), in_dims=(2, 1), out_dims=2, randomness="different")(x, p)
+    assert set(x.flatten().tolist()) <= {0.0, 1.0}
+
+
+def test_refusals_of_draws_by_tensors_in_place() -> None:
+    def refused(randomness: str, dims: Any, match: str) -> None:
+        with pytest.raises(RuntimeError, match=match):
+            vmap(lambda a, q, _: a.bernoulli_(q), in_dims=(*dims, 0), randomness=randomness)(
+                weft.empty(4, 3), weft.rand(4, 3), weft.ones(4)
+            )
+
+    refused("same", (0, 0), "same randomness with a batched tensor input")
+    refused("different", (None, 0), "more elements than `self`")
+    refused("different", (None, None), "different inplace randomness on an unbatched tensor")
+
+
+def test_refusals_name_the_op_and_the_memory_format() -> None:
+    x = weft.zeros(5)
+    with pytest.raises(RuntimeError, match="out-of-place operators instead of scatter_add_"):
+        vmap(lambda s: x.scatter_add_(0, weft.tensor([0, 1]), s))(weft.randn(2, 2))
+    with pytest.raises(RuntimeError, match="querying is_contiguous inside of vmap for memory_format"):
+        vmap(lambda a: a.contiguous(memory_format=weft.channels_last))(weft.randn(2, 3))

@@ -141,3 +141,20 @@ def test_levels_are_numbered():
         assert forward_ad._current_level == 0
     with pytest.raises(AttributeError, match="has no attribute '_other'"):
         forward_ad._other
+
+
+def test_forward_gradients_can_be_off() -> None:
+    def f(x: weft.Tensor) -> weft.Tensor:
+        with forward_ad._set_fwd_grad_enabled(False):
+            assert not forward_ad._is_fwd_grad_enabled()
+            shift = x**2
+            x.add_(0)
+        return x**2 - shift
+
+    x = weft.tensor(3.0)
+    assert weft.func.jvp(f, (x,), (weft.ones(()),))[1].item() == 6.0
+    twice = weft.func.jvp(lambda y: weft.func.jvp(f, (y,), (weft.ones(()),))[1], (x,), (weft.ones(()),))
+    assert twice[1].item() == 2.0
+    with forward_ad._set_fwd_grad_enabled(False):
+        assert weft.func.jvp(weft.sin, (x,), (weft.ones(()),))[1].item() == x.cos().item()
+    assert forward_ad._is_fwd_grad_enabled()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import warnings
+import weakref
 from collections import namedtuple
+from typing import Any
 
 import pytest
 
@@ -631,3 +633,62 @@ def test_overwritten_without_gradient_comes_back_detached():
     out = Tripled.apply(inner, True)
     assert out is not inner and not out.requires_grad and out.data_ptr() == inner.data_ptr()
     assert inner.requires_grad and inner.tolist() == [6, 6]
+
+
+# -- backwards that drop what they have read -----------------------------------------------------------------
+def test_gradients_in_one_list() -> None:
+    class Boxed(Function):
+        boxed_grads_call = True
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx: Any, grads: Any) -> Any:
+            assert type(grads) is list
+            first, second = grads
+            kept = weakref.ref(first)
+            total = first * 2 + second * 3
+            grads.clear()
+            del first, second
+            alive.append(kept() is not None)
+            return total
+
+    alive: list[bool] = []
+    x = weft.ones(3, requires_grad=True)
+    first, second = Boxed.apply(x)
+    (first + second).sum().backward(retain_graph=True)
+    assert x.grad.tolist() == [5.0] * 3 and alive == [False]
+    assert first.grad_fn.apply(weft.ones(3), weft.ones(3)).tolist() == [5.0] * 3
+    (again,) = weft.autograd.grad((first * x).sum(), x, create_graph=True)
+    assert again.tolist() == [4.0] * 3
+    with pytest.raises(Exception, match="drop what it has read"):
+        weft.compile(lambda x: Boxed.apply(x)[0], fullgraph=True)(x)
+
+
+def test_saved_tensors_that_are_read_once() -> None:
+    class Once(Function):
+        clear_saved_tensors_on_access = True
+
+        @staticmethod
+        def forward(ctx: Any, x: Any, twice: bool) -> Any:
+            ctx.twice = twice
+            ctx.save_for_backward(x)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            kept = weakref.ref(x)
+            del x
+            assert kept() is None
+            if ctx.twice:
+                ctx.saved_tensors
+            return gradient, None
+
+    x = weft.ones(3, requires_grad=True)
+    Once.apply(x.clone(), False).sum().backward()
+    assert x.grad.tolist() == [1.0] * 3
+    with pytest.raises(RuntimeError, match="can only be accessed once"):
+        Once.apply(x.clone(), True).sum().backward()

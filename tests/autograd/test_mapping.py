@@ -148,3 +148,18 @@ LAMBDA = r"vmap\(<lambda>, in_dims="
 def test_refusals(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+def test_chunks_draw_the_same_numbers_where_examples_do() -> None:
+    x = weft.zeros(5, 3)
+    state = weft.get_rng_state()
+    whole = vmap(lambda a: a + weft.rand_like(a), randomness="same")(x)
+    weft.set_rng_state(state)
+    pieces = vmap(lambda a: a + weft.rand_like(a), randomness="same", chunk_size=2)(x)
+    assert pieces.tolist() == whole.tolist()
+
+
+def test_a_result_that_has_its_batch_in_place_is_not_moved() -> None:
+    x = weft.randn(2, 5, 3)
+    assert vmap(lambda a: a.contiguous(), in_dims=0)(x) is x
+    assert vmap(lambda a: a, in_dims=1, out_dims=-2)(x) is x

@@ -48,7 +48,7 @@ def test_breaks_and_reports(module, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["{}:smooth"], "TypeError: smooth() missing 1 required positional argument"),
+        (["{}:smooth"], "missing a required argument: 'x'. Give them with --args"),
         (["{}:nothing"], "has no 'nothing'"),
         (["{}:smooth", "--args", "weft.ones("], "SyntaxError"),
         (["{}:smooth", "--args", "weft.ones(2)", "--backend", "loom"], "Invalid backend: 'loom'"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 import sys
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 import weft
 from weft.cli.errors import CommandError
 from weft.cli.main import main
-from weft.cli.targets import arguments_from, function_named, run_script
+from weft.cli.targets import arguments_from, explained, function_named, run_script
 
 
 @pytest.fixture
@@ -60,8 +62,30 @@ def test_exits_are_the_programs_own(script, capsys, code, status):
 )
 def test_errors_are_one_line_with_their_place(script, capsys, text, line):
     assert status_of(script(text)) == 1
+    *_, told = capsys.readouterr().err.splitlines()
+    assert line in told and told.startswith("weft: ")
+
+
+def test_a_program_has_its_own_traceback(script, capsys):
+    text = """\
+import weft
+@weft.compile
+def f(x):
+    return x @ x
+def main():
+    try:
+        f(weft.ones(2, 3))
+    except RuntimeError as error:
+        raise ValueError("no product") from error
+main()
+"""
+    path = script(text)
+    assert status_of(path) == 1
     told = capsys.readouterr().err
-    assert told.count("\n") == 1 and line in told and told.startswith("weft: ")
+    for line, name in ((7, "main"), (4, "f"), (10, "<module>"), (9, "main")):
+        assert f'File "{path}", line {line}, in {name}' in told
+    assert "The above exception was the direct cause" in told and "ValueError: no product\n" in told
+    assert "weft/capture" not in told and "weft/tensor" not in told
 
 
 def test_tracebacks_are_shown_when_asked_for(script, capsys):
@@ -119,7 +143,7 @@ def test_a_line_is_named_once(tmp_path, capsys):
     path.write_text("x = (1\n")
     for command in (["run", str(path)], ["explain", f"{path}:f"], ["report", f"{path}:f"]):
         assert main(command) == 1
-        told = capsys.readouterr().err
+        *_, told = capsys.readouterr().err.splitlines()
         assert told.startswith(f"weft: {path}:1: SyntaxError: '(' was never closed (--traceback")
 
 
@@ -127,10 +151,12 @@ def test_what_is_no_python_is_told_with_its_name(tmp_path, capsys):
     path = tmp_path / "program.py"
     path.write_bytes(b"x = 1\0\n")
     assert main(["run", str(path)]) == 1
-    assert capsys.readouterr().err.startswith(f"weft: {path}: SyntaxError: source code string cannot contain")
+    *_, told = capsys.readouterr().err.splitlines()
+    assert told.startswith(f"weft: {path}: SyntaxError: source code string cannot contain")
     path.write_bytes(b"x = '\xff'\n")
     assert main(["run", str(path)]) == 1
-    assert capsys.readouterr().err.startswith(f"weft: {path}:1: SyntaxError: (unicode error)")
+    *_, told = capsys.readouterr().err.splitlines()
+    assert told.startswith(f"weft: {path}:1: SyntaxError: (unicode error)")
 
 
 def test_what_a_backend_raised_is_told(tmp_path, capsys):
@@ -143,3 +169,12 @@ def test_what_a_backend_raised_is_told(tmp_path, capsys):
     assert (
         "BackendCompilerFailed: backend='broken' raised: ValueError: no thread (" in capsys.readouterr().err
     )
+
+
+def test_arguments_that_are_missing_are_asked_for(script):
+    path = script("def f(x, n=2):\n    return x * n", "lib.py")
+    wanted = re.escape("f(x, n=2): missing a required argument: 'x'. Give them with --args 'weft.randn(3)")
+    for command in ("explain", "report"):
+        with pytest.raises(CommandError, match=wanted):
+            explained(f"{path}:f", "", argparse.Namespace(torch=False, traceback=False))
+        assert main([command, f"{path}:f"]) == 1

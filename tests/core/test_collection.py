@@ -49,6 +49,22 @@ def test_put_off_and_back() -> None:
     assert collects()
 
 
+def test_what_could_not_be_taken_up_is_taken_up_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = gc.get_threshold()
+    held = put_off()
+    assert held is not None and collection._back is not None
+    monkeypatch.setattr(collection._back, "back", int)  # as where there is no memory for it
+    try:
+        held = None
+        assert not collects()
+        with uncollected():
+            assert not collects()
+        assert collects()
+        assert gc.get_threshold() == before
+    finally:
+        gc.set_threshold(*before)
+
+
 def test_who_has_switched_it_off_keeps_it_so() -> None:
     gc.disable()
     try:

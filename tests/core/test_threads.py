@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -248,3 +249,16 @@ def test_what_cannot_be_started_says_so() -> None:
     thread.join()
     with pytest.raises(RuntimeError, match="threads can only be started once"):
         threads.start(thread)
+
+
+def test_nothing_waits_for_a_thread_where_the_interpreter_ends() -> None:
+    text = """if True:
+        import os, sys
+        from weft.core.threads import out_of_reach
+        class Last:
+            def __del__(self, ends=sys.is_finalizing, write=out_of_reach(os.write, everywhere=True)):
+                write(1, b"is over" if ends() else b"goes on")
+        sys.modules["kept until modules are taken down"] = Last()
+    """
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stdout) == (0, "is over"), done.stderr

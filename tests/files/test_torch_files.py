@@ -100,6 +100,9 @@ def test_zip_files_that_are_refused():
     refused(zipped({"a/x": b""}), "has no data.pkl")
     refused(zipped({"a/data.pkl": NOTHING, "b/data.pkl": NOTHING}), "several data.pkl")
     refused(zipped({"a/data.pkl": NOTHING, "a/constants.pkl": NOTHING}), "TorchScript")
+    scripted = {"a/code/__torch__/net.py": b"def forward", "a/data.pkl": NOTHING}
+    refused(zipped(scripted, zipfile.ZIP_DEFLATED), "is a TorchScript archive.*state_dict")
+    assert weft.load(io.BytesIO(zipped({"code/data.pkl": NOTHING}))) is None
     refused(zipped({"a/data.pkl": NOTHING, "a/byteorder": b"big"}), "byte order")
     for name in ("../data.pkl", "/data.pkl", "a/../../data.pkl", "a\\data.pkl"):
         content = zipped({"x" * len(name): NOTHING}).replace(b"x" * len(name), name.encode())

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import weft
+from weft.autograd import Function
 from weft.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 
 X = weft.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], dtype=weft.float64)
@@ -132,3 +133,83 @@ def test_generated_rules_within_generated_rules() -> None:
     for dims in ((0, None), (1, None), (2, 0)):
         ours, theirs = results(custom, dims), results(plain, dims)
         assert all(weft.allclose(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+# -- what jvp must do as forward does ------------------------------------------------------------------------
+def moved(cls: Any, x: Any, tangent: Any) -> Any:
+    with weft.autograd.forward_ad.dual_level():
+        dual = weft.autograd.forward_ad.make_dual(x, tangent)
+        out = cls.apply(dual)
+        return out is dual, weft.autograd.forward_ad.unpack_dual(out).tangent
+
+
+@pytest.mark.parametrize("tracked", [False, True])
+def test_an_input_that_is_written_to_moves_in_place(tracked: bool) -> None:
+    class Twice(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            return gradient * 2
+
+        @staticmethod
+        def jvp(ctx: Any, t: Any) -> Any:
+            return t.mul_(2) if in_place else t * 2
+
+    x = weft.ones(3, requires_grad=tracked)
+    in_place = True
+    given = x.clone()
+    same, tangent = moved(Twice, given, weft.ones(3))
+    assert same and tangent.tolist() == [2.0] * 3 and given.tolist() == [2.0] * 3
+    in_place = False
+    with pytest.raises(RuntimeError, match="must modify the corresponding gradient inplace"):
+        moved(Twice, x.clone(), weft.ones(3))
+
+
+def test_views_move_as_views_and_constants_do_not() -> None:
+    class Half(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x[:2]
+
+        @staticmethod
+        def jvp(ctx: Any, t: Any) -> Any:
+            return t[:2] if as_view else t[:2].clone()
+
+    as_view = True
+    assert moved(Half, weft.ones(4), weft.arange(4.0))[1].tolist() == [0.0, 1.0]
+    as_view = False
+    with pytest.raises(RuntimeError, match="jvp is not returning a view of the given input"):
+        moved(Half, weft.ones(4), weft.arange(4.0))
+
+    class Constant(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            out = x.clone()
+            ctx.mark_non_differentiable(out)
+            return out
+
+        @staticmethod
+        def jvp(ctx: Any, t: Any) -> Any:
+            return t.clone()
+
+    with pytest.raises(RuntimeError, match="You should return None at that position instead"):
+        moved(Constant, weft.ones(4), weft.ones(4))
+
+
+def test_jvp_reads_what_was_saved_for_forward() -> None:
+    class Saves(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x.clone()
+
+        @staticmethod
+        def jvp(ctx: Any, t: Any) -> Any:
+            assert ctx.saved_tensors == ()
+            return t.clone()
+
+    assert moved(Saves, weft.ones(2), weft.ones(2))[1].tolist() == [1.0, 1.0]

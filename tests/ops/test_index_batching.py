@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft  # noqa: F401  (defines every op)
+import weft
 from weft.ops.batching import Batched, call_batched
 from weft.ops.record import ops
 from weft.ops.replay import replay
@@ -96,3 +96,16 @@ def test_gradients_of_views_leave_the_batch_alone(steps: Any) -> None:
         for i in range(5):
             expected = ops.embed(taken[i], shape, steps)
             np.testing.assert_array_equal(np.moveaxis(out.value, out.dim, 0)[i], expected)
+
+
+def test_index_fill_with_rows_and_values_of_each_example() -> None:
+    x, value = weft.zeros(2, 3, 4), weft.tensor([5.0, 6.0])
+    for places in (weft.tensor([[0, 2], [1, -1]]), weft.tensor([1, -2])):
+        for filler in (value, 7.0):
+            dims = (0, 0, 0 if filler is value else None)
+            found = weft.func.vmap(lambda a, p, v: weft.index_fill(a, 1, p, v), in_dims=dims)(
+                x, places, filler
+            )
+            for i in range(2):
+                one = weft.index_fill(x[i], 1, places[i], filler[i] if filler is value else filler)  # type: ignore[index]
+                assert found[i].tolist() == one.tolist()

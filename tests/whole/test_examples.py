@@ -1,4 +1,4 @@
-"""The examples: a network that reads digits and one that writes, trained in whole compiled steps."""
+"""The examples: each is run at a small setting, in compiled steps without a break."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ import pytest
 import weft
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def beside(monkeypatch):
+    """Examples import what they share from their folder."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
 
 
 def load(name):
@@ -61,3 +67,36 @@ def test_steps_of_the_writer_are_one_graph():
 def test_the_writer_learns():
     result = load("gpt").train(steps=100)  # all of it, to a loss below 0.9, takes half a minute
     assert result.loss < 2.5 and result.breaks == 0
+
+
+SMALL = {
+    "pinn": ({"steps": 60}, lambda error, told: error < 1.3),
+    "neural_ode": ({"steps": 60, "turns": 4}, lambda loss, told: loss < 0.15),
+    "vae": ({"steps": 60}, lambda loss, told: loss < 70),
+    "gan": ({"rounds": 40}, lambda away, told: away < 0.7),
+    "graph_network": ({"steps": 60}, lambda share, told: share > 0.7),
+    "lstm": ({"steps": 40, "rows": 16, "width": 8}, lambda loss, told: loss < 0.5),
+    "policy_gradient": ({"episodes": 6}, lambda lengths, told: lengths[-1] > 1.5 * lengths[0]),
+    "gaussian_process": ({"steps": 60}, lambda found, loss, told: 0.05 < found[2] < 0.2 and loss < 0),
+    "molecular_dynamics": (
+        {"steps": 60, "turns": 20},
+        lambda error, drift, told: error < 0.5 and drift < 0.01,
+    ),
+    "own_engine": ({"steps": 100}, lambda first, last, told: last < 0.6 * first),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_examples_learn(name):
+    """Results are the same on PyTorch: all draws come from NumPy."""
+    setting, holds = SMALL[name]
+    before = sum(weft.compiler.counters["graph_break"].values())
+    results = load(name).train(**setting)
+    assert holds(*results), results
+    assert "times" in results[-1]
+    assert sum(weft.compiler.counters["graph_break"].values()) == before
+
+
+def test_weights_are_sampled():
+    mean, taken, _ = load("hmc").sample(count=200)
+    assert 0.6 < taken <= 1 and mean[1] < -1 < 0.8 < mean[0]

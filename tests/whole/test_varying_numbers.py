@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import weft
 import weft.nn.functional as F
+from weft import optim
 from weft.core.counters import built
 from weft.report.facts import facts_of
 from weft.testing import assert_close
@@ -359,3 +360,44 @@ def test_numbers_that_only_python_has_run_as_python_does_it(monkeypatch: pytest.
     compiled = weft.compile(lambda x, s: x * int(s), backend="native")
     for s in (2.5, 3.5, 1e30, 4.5):
         weft.testing.assert_close(compiled(weft.ones(2), s), weft.ones(2) * int(s))
+
+
+@pytest.mark.parametrize("base", [0.0, -0.0, 0])
+def test_zero_to_powers_that_vary(base: float) -> None:
+    """Adam with a beta of zero asks for them: the graph is whole, and what raises in Python raises."""
+
+    def f(x: weft.Tensor, power: float) -> weft.Tensor:
+        return x * base**power
+
+    def g(x: weft.Tensor, power: weft.Tensor) -> weft.Tensor:
+        return x * base ** power.item()
+
+    x = weft.ones(2)
+    one, other = weft.compile(f, fullgraph=True), weft.compile(g, fullgraph=True)
+    for power in (2.0, 3.5, 0.0, float("inf"), 1.0):
+        assert one(x, power).tolist() == f(x, power).tolist()
+        told = weft.tensor(power, dtype=weft.float64)
+        assert other(x, told).tolist() == g(x, told).tolist()
+    for compiled, power in ((one, -1.0), (other, weft.tensor(-1.0))):
+        with pytest.raises(ZeroDivisionError):
+            compiled(x, power)
+
+
+@pytest.mark.parametrize("kind", [optim.Adam, optim.AdamW, optim.NAdam, optim.RAdam, optim.Adamax])
+@pytest.mark.parametrize("betas", [(0.0, 0.9), (0.5, 0.0)])
+def test_steps_with_a_beta_of_zero_are_whole(kind: Any, betas: tuple[float, float]) -> None:
+    def trained(compiling: bool) -> list[float]:
+        w = weft.ones(3, requires_grad=True)
+        optimizer = kind([w], lr=0.1, betas=betas)
+
+        def step(x: weft.Tensor) -> None:
+            optimizer.zero_grad()
+            (w * x).square().sum().backward()
+            optimizer.step()
+
+        run = weft.compile(step, fullgraph=True) if compiling else step
+        for _ in range(4):
+            run(weft.tensor([1.0, 2.0, 3.0]))
+        return w.tolist()
+
+    assert trained(True) == pytest.approx(trained(False), rel=1e-5)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
+from operator import call
 from typing import Any
 
 import numpy as np
 
 import weft.amp.state as state
 from weft.amp.casting import is_eligible
+from weft.core import modes
+from weft.core.contexts import Actions, LeftAtOnce, choosing, forget, run_all
 from weft.core.dtypes import bfloat16, dtype, float16
 from weft.core.naming import named
 from weft.core.warn import warn_at_level
@@ -24,6 +27,8 @@ __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_aut
 
 is_autocast_available = state.is_autocast_available
 LOWER = (bfloat16, float16)
+Before = tuple[bool, Any, bool]
+"""Whether it was enabled, its dtype, and whether it kept casts."""
 
 
 def _check_device_type(device_type: Any) -> None:
@@ -31,7 +36,23 @@ def _check_device_type(device_type: Any) -> None:
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
 
 
-class autocast:
+def put(device: str, enabled: bool, kind: dtype, caching: bool) -> None:
+    if device == "cpu":
+        state.put(enabled, kind, caching)
+        return
+    state.set_autocast_enabled(device, enabled)
+    state.set_autocast_dtype(device, kind)
+    state.set_autocast_cache_enabled(caching)
+
+
+def leave(device: str, before: list[Before]) -> None:
+    """Leaves what was entered last, whatever has been set since."""
+    if state.autocast_decrement_nesting() == 0:
+        state.clear_autocast_cache()
+    put(device, *before.pop())
+
+
+class autocast(LeftAtOnce):
     """Inside, matrix products and convolutions run in `dtype`, losses and the like in float32."""
 
     def __init__(
@@ -59,7 +80,22 @@ class autocast:
             )
             enabled = False
         self._enabled = enabled
-        self._before: list[tuple[bool, Any, bool]] = []  # one per `with`: it may be entered again
+        self._before: list[Before] = []  # one per `with`: it may be entered again
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._ways: list[Callable[[], None]] = []
+        """Back to what was before; captured code knows nothing of them."""
+        left = partial(leave, self.device, self._before)
+        back = map(forget, map(call, iter(self._ways.pop, None))).__next__
+        self.close = choosing(self._ways.__len__, {0: left}, back)
+
+    def __getstate__(self) -> Any:
+        return {name: value for name, value in self.__dict__.items() if name != "_ways"}
+
+    def __setstate__(self, fields: Any) -> None:
+        self.__dict__.update(fields)
+        self._prepare()
 
     def __enter__(self) -> autocast:
         before = (
@@ -67,23 +103,31 @@ class autocast:
             state.get_autocast_dtype(self.device),
             state.is_autocast_cache_enabled(),
         )
+        settings, mode = state.current(), modes.state.get()
+        back: Actions = [
+            partial(state.settings.set, settings),
+            partial(modes.state.set, mode),
+            partial(setattr, settings.cache, "open", settings.nesting > 0),
+            *([] if settings.nesting else [settings.cache.clear]),
+            self._before.pop,
+        ]
         self._before.append(before)
-        state.autocast_increment_nesting()
-        self._set(self._enabled, self.fast_dtype, self._cache_enabled)
+        try:
+            state.autocast_increment_nesting()
+            put(self.device, self._enabled, self.fast_dtype, self._cache_enabled)
+            as_now = choosing(
+                modes.state.get,
+                {modes.state.get(): partial(run_all, map(call, back))},
+                left := partial(leave, self.device, self._before),
+            )
+            self._ways.append(choosing(state.settings.get, {state.settings.get(): as_now}, left))
+        except BaseException:  # an interrupt: nobody will leave it
+            run_all(map(call, back))
+            raise
         return self
 
-    def __exit__(self, *_error: object) -> None:
-        if state.autocast_decrement_nesting() == 0:
-            state.clear_autocast_cache()
-        self._set(*self._before.pop())
-
-    def _set(self, enabled: bool, kind: dtype, caching: bool) -> None:
-        if self.device == "cpu":
-            state.put(enabled, kind, caching)
-            return
-        state.set_autocast_enabled(self.device, enabled)
-        state.set_autocast_dtype(self.device, kind)
-        state.set_autocast_cache_enabled(caching)
+    def _leave(self, *_error: object) -> None:
+        leave(self.device, self._before)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(func):

@@ -70,6 +70,9 @@ class ViewOf:
     """Whether it was made before its base was last written."""
     tensors: tuple[int, ...] = ()
     """Which tensor each step leads to: outputs that have one in common share that very tensor."""
+    behind: frozenset[int] = frozenset()
+    """The inputs that are written after it was made: whether one of them counts its writes with the base,
+    being a view of the same tensor, is known in a call."""
 
 
 @record(frozen=True, slots=True)

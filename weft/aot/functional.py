@@ -63,7 +63,9 @@ class Root:
 class Place:
     """Where a tensor's elements are: some steps from a root, one from its parent."""
 
-    __slots__ = ("root", "parent", "step", "tensor", "array", "node", "seen", "several", "shared", "born")
+    __slots__ = (
+        "root", "parent", "step", "tensor", "array", "node", "seen", "several", "shared", "born", "made_at",
+    )  # fmt: skip
 
     def __init__(self, root: Root, parent: Place | None, step: Step | None, tensor: Any) -> None:
         self.root, self.parent, self.step = root, parent, step
@@ -73,6 +75,7 @@ class Place:
         self.several: dict[int, tuple[int, Node]] = {}  # nodes of views with several results, by arguments
         self.shared = False
         self.born = root.writes
+        self.made_at = 0  # how many writes there were before it
         root.places.append(self)
 
     @property
@@ -125,11 +128,14 @@ class FunctionalRecorder(OpRecorder):
         self.plain_histories = True
         self._in_rules = False  # which ask for `contiguous` where they need it, of gradients that lie anyhow
         self._drew = False  # whether the call that was run last draws random numbers
+        self.written: list[Root] = []
+        """The roots of all writes, in order."""
         self._places: dict[int, Place] = {}
         self._by_array: dict[int, list[Place]] = {}
 
     # -- places ----------------------------------------------------------------------------------------------
     def put(self, tensor: Any, place: Place) -> None:
+        place.made_at = len(self.written)
         self._places[id(tensor)] = place
         self._by_array.setdefault(id(tensor.array), []).append(place)
         self._kept[id(tensor)] = tensor
@@ -507,6 +513,7 @@ class FunctionalRecorder(OpRecorder):
         else:
             value = root.node = self.lying(value, root)
         root.writes += 1
+        self.written.append(root)
         if not steps or not modes.grad_enabled():
             place.node, place.seen = value, root.writes
         # else what reads the view is computed from the root, to which gradients may be asked for

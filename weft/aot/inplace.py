@@ -22,7 +22,7 @@ from typing import Any
 
 from weft.graph.effects import can_fail, effect
 from weft.graph.graph import Graph
-from weft.graph.node import Node
+from weft.graph.node import Node, map_arg
 from weft.ops.record import Op
 from weft.ops.replay import READERS, replay, view_scatter
 from weft.trace.module import GraphModule
@@ -220,16 +220,14 @@ def _rewritten(module: GraphModule, nodes: list[Node], chosen: dict[Node, Node])
             continue
         op = op_of(node)
         assert op is not None
-        args = [copies[item] if isinstance(item, Node) else item for item in node.args]
+        args, kwargs = (map_arg(given, copies.__getitem__) for given in (node.args, node.kwargs))
         if op is view_scatter:
-            copies[node] = graph.call_function(scatter_into, tuple(args))
+            copies[node] = graph.call_function(scatter_into, args)
         elif op.overwrites:
-            copies[node] = graph.call_function(Over(op), tuple(args))
+            copies[node] = graph.call_function(Over(op), args)
+        elif chosen[node] is node and (_lies_openly(node) or _lies_openly(node.args[0])):
+            copies[node] = graph.call_function(IfAlike(op), args, kwargs)
         else:
-            kwargs = {k: copies[v] if isinstance(v, Node) else v for k, v in node.kwargs.items()}
-            if chosen[node] is node and (_lies_openly(node) or _lies_openly(node.args[0])):
-                copies[node] = graph.call_function(IfAlike(op), tuple(args), kwargs)
-            else:
-                copies[node] = graph.call_method(f"{op.name}_", tuple(args), kwargs)
+            copies[node] = graph.call_method(f"{op.name}_", args, kwargs)
         copies[node].meta = dict(node.meta)
     return GraphModule(module, graph, type(module).__name__)

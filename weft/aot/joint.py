@@ -274,7 +274,10 @@ class _Tracing:
         view = value.origin
         stale = view is not None and view.seen != version(value)
         old = place.born < root.writes
-        return ViewOf(base, place.steps, version(value) if own else None, stale, old, place.identities)
+        later = self.recorder.written[place.made_at :]
+        behind = frozenset([each.input for each in later if each.input is not None])
+        own_version = version(value) if own else None
+        return ViewOf(base, place.steps, own_version, stale, old, place.identities, behind)
 
     def refuse_leaf(self, leaf: Any) -> None:
         """A leaf that somebody else could give a gradient has to be made by its own node."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, NoReturn, TypeGuard
 from weft.autograd.reverse import cut, gradients
 from weft.core.arrays import Array
 from weft.core.naming import named as said
-from weft.core.types import TensorType
+from weft.core.types import TensorType, contiguous_format
 from weft.ops.batching import batch, logical_result, to_front
 from weft.ops.record import INTERPRETERS, Kind, Op, broadcast_shapes, ops
 from weft.tensor.base import Tensor, new
@@ -47,13 +47,13 @@ BRANCH = (
 )
 NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
 UNBATCHED_TARGET = (
-    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
-    "extra_args "
-    "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not "
-    "being vmapped "
-    "over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic. If said "
-    "operator is being "
-    "called inside the PyTorch framework, please file a bug report instead."
+    "vmap: {0}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that "
+    "has more elements than `self`. This happened due to `other` being vmapped over but `self` not being "
+    "vmapped over in a vmap. Please try to use out-of-place operators instead of {0}. If said operator is "
+    "being called inside the PyTorch framework, please file a bug report instead."
+)
+ASKED_FORMAT = (
+    "NYI: querying is_contiguous inside of vmap for memory_format other than torch.contiguous_format"
 )
 MASK_INDEX = (
     "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over "
@@ -137,6 +137,8 @@ class BatchTensor(Wrapper):
             return _selected(*bound)
         if op.unbatchable is not None:
             raise RuntimeError(op.unbatchable.format(name=op.name))
+        if op is ops.contiguous and isinstance(bound[0], BatchTensor) and bound[0].is_contiguous(bound[1]):
+            return bound[0]
         if op.composed and op.batch is None:
             return named(op, op.body(*bound))  # type: ignore[misc]
         out, dims = batch(op, level.size, stripped(bound, level), places(bound, level))
@@ -150,7 +152,7 @@ class BatchTensor(Wrapper):
     def write(cls, op: Op, bound: tuple[Any, ...], level: Any) -> Any:
         target = bound[0]
         if not (isinstance(target, BatchTensor) and target.level is level):
-            raise RuntimeError(UNBATCHED_TARGET)
+            raise RuntimeError(_unbatched_target(op))
         if op.placing is None:  # the copy below would not see that what was read is replaced
             refuse_overlap(target.value.array)
         if op is ops.copy or op is ops.fill:
@@ -224,6 +226,12 @@ class BatchTensor(Wrapper):
 
     def storage_offset(self) -> int:
         return self.value.storage_offset()
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the examples lie row by row: other orders are not asked for under vmap."""
+        if memory_format not in (None, contiguous_format):
+            raise RuntimeError(ASKED_FORMAT)
+        return Tensor.is_contiguous(self)
 
     # -- history ---------------------------------------------------------------------------------------------
     def detach(self) -> Tensor:
@@ -311,6 +319,12 @@ def front(value: Tensor, level: Map) -> Tensor:
     return expanded
 
 
+def _unbatched_target(op: Op) -> str:
+    """Why a tensor that all examples share cannot be written to by an op on one that they do not."""
+    arithmetic = op.kind is Kind.POINTWISE or op is ops.copy
+    return UNBATCHED_TARGET.format("inplace arithmetic" if arithmetic else f"{op.name}_")
+
+
 def _selected(x: Any, mask: Any) -> Any:
     """masked_select by a mask that all examples share: as many elements from each."""
     shape = broadcast_shapes(tuple(x.shape), tuple(mask.shape))
@@ -349,12 +363,43 @@ def _draw(level: Map, op: Op, bound: tuple[Any, ...]) -> Any:
             raise RuntimeError(SAME_BATCHED)
         return op(ops.select(bound[0].value, bound[0].place, 0), *bound[1:])
     names = op.signature.names
+    if _draws_elements(op, bound):
+        return batched(op(*_side_by_side(bound, level)), 0, level)
     if "size" in names and not mine:
         return batched(_sized(level, op, bound, names.index("size")), 0, level)
-    if mine and (op is ops.bernoulli or not op.reads_elements):
+    if mine and not op.reads_elements:
         return batched(op(front(bound[0], level), *stripped(bound[1:], level)), 0, level)
     rows = [op(*_example(bound, level, i)) for i in range(level.size)]
     return batched(ops.stack(rows, 0), 0, level)
+
+
+def _draws_elements(op: Op, bound: tuple[Any, ...]) -> bool:
+    """Whether each element of the result is drawn by one of each tensor: the batch is drawn at once then."""
+    tensors = [place for place, value in enumerate(bound) if isinstance(value, Tensor)]
+    parameters = op.signature.parameters
+    return bool(tensors) and (
+        op is ops.bernoulli or all(parameters[place].annotation == "Operand" for place in tensors)
+    )
+
+
+def _side_by_side(bound: tuple[Any, ...], level: Map, rank: int = 0) -> list[Any]:
+    """The arguments, broadcast as the examples of them would be, with the batch in front of the first tensor
+    at least."""
+    rank = max(rank, *[value.ndim for value in bound if isinstance(value, Tensor)])
+    values = list(bound)
+    for place, value in enumerate(bound):
+        if is_batched(value, level):
+            values[place] = _with_rank(front(value, level), rank)
+    if not any(is_batched(value, level) for value in bound):
+        place = next(place for place, value in enumerate(bound) if isinstance(value, Tensor))
+        values[place] = _with_rank(front(bound[place], level), rank)
+    return values
+
+
+def _with_rank(whole: Tensor, rank: int) -> Tensor:
+    """A batch of examples with ones in front of their dimensions, up to so many."""
+    size, *shape = whole.shape
+    return whole if len(shape) == rank else ops.reshape(whole, (size, *(1,) * (rank - len(shape)), *shape))
 
 
 def _sized(level: Map, op: Op, bound: tuple[Any, ...], slot: int) -> Any:
@@ -380,16 +425,17 @@ def _draw_inplace(level: Map, op: Op, bound: tuple[Any, ...]) -> Any:
         fill = target.overwritten()  # type: ignore[attr-defined]
         _draw_inplace(level, op, (fill, *bound[1:]))
         return target
+    others = any(is_batched(wrapper, level) for wrapper in wrappers(bound[1:]))
+    if others and level.randomness == "same":
+        raise RuntimeError(SAME_BATCHED)
     if not is_batched(target, level):
         if level.randomness == "different":
-            raise RuntimeError(DIFFERENT_UNBATCHED)
-        if any(is_batched(wrapper, level) for wrapper in wrappers(bound)):
-            raise RuntimeError(SAME_BATCHED)
+            raise RuntimeError(_unbatched_target(op) if others else DIFFERENT_UNBATCHED)
         dispatch_inplace(op, bound, writing_face(op))
         return target
     whole = to_front(target.value, target.place)
     if level.randomness == "different":
-        dispatch_inplace(op, (whole, *stripped(bound[1:], level)), writing_face(op))
+        dispatch_inplace(op, (whole, *_side_by_side(bound, level)[1:]), writing_face(op))
         return target
     one = ops.empty_like(ops.select(whole, 0, 0)) if level.size else whole
     dispatch_inplace(op, (one, *bound[1:]), writing_face(op))

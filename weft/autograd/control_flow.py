@@ -17,6 +17,7 @@ example does, and those that are done keep their values.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -506,3 +507,19 @@ def map(f: Branch, xs: object, *args: object) -> Any:
         results, rebuild = flatten(f(row, *args))
         rows.append(watch.outputs(results))
     return rebuild(_stacked(rows))
+
+
+# -- wrap ----------------------------------------------------------------------------------------------------
+def wrap_call(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """`fn(*args, **kwargs)`; captured code keeps it as one node with a graph of its own."""
+    return fn(*args, **kwargs)
+
+
+def nested_compile_region(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: captured code keeps calls of the function as nodes with graphs of their own."""
+
+    @functools.wraps(fn)
+    def region(*args: Any, **kwargs: Any) -> Any:
+        return wrap_call(fn, *args, **kwargs)
+
+    return region

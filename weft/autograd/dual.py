@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from weft.autograd.batched import BatchTensor, batched, front, held_chain, with_batch
 from weft.autograd.reverse import added, gradients
@@ -71,6 +71,19 @@ class Directions(Level):
         self.duals.clear()
 
 
+class Still:
+    """Stands among the modes while forward gradients are off."""
+
+
+STILL: Final = ("forward", Still())
+
+
+def is_still() -> bool:
+    """Whether forward gradients are off: results then move nowhere, whatever their inputs do."""
+    mode = modes.state.get()
+    return type(mode) is not bool and STILL in mode.extra
+
+
 class DualTensor(Wrapper):
     """A dual tensor of one level: `primal` and `tangent`."""
 
@@ -103,6 +116,8 @@ class DualTensor(Wrapper):
             return named(op, op.body(*bound))  # type: ignore[misc]
         primals = primals_of(bound, level)
         out = op(*primals)
+        if is_still():
+            return out
         if op.kind is Kind.VIEW:
             return named(op, viewed(bound[0], op, bound[1:], out, level)) if is_dual(bound[0], level) else out
         return dual_result(out, tangent_of(op, tangents_of(bound, level), out, primals), level)
@@ -110,6 +125,9 @@ class DualTensor(Wrapper):
     @classmethod
     def write(cls, op: Op, bound: tuple[Any, ...], level: Any) -> Any:
         target = bound[0]
+        if is_still():
+            dispatch_inplace(op, primals_of(bound, level), writing_face(op))
+            return target
         if op.composed and op.jvp is None:
             result = op.body(ops.clone(target), *bound[1:])  # type: ignore[misc]
             primal, tangent = primals_of(result, level), tangents_of(result, level)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from weft.autograd.dual import Directions, dual, is_dual
+from weft.autograd.dual import STILL, Directions, dual, is_dual, is_still
 from weft.autograd.grad_mode import _Mode
+from weft.core import modes
 from weft.tensor.base import Tensor
 from weft.tensor.wrapper import levels
 
@@ -59,6 +60,33 @@ class dual_level(_Mode):
 
     def __exit__(self, *_error: object) -> None:
         exit_dual_level()
+
+
+class _set_fwd_grad_enabled(_Mode):
+    """Context in which forward gradients are computed, or not: results are constants then."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+        self.before: Any = None
+
+    def clone(self) -> Any:
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        self.before = None
+        if self.mode is is_still():
+            self.before = modes.modes().extra
+            others = tuple([pair for pair in self.before if pair is not STILL])
+            modes.enter(extra=others if self.mode else (*others, STILL))
+
+    def __exit__(self, *_error: object) -> None:
+        if self.before is not None:
+            modes.enter(extra=self.before)
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether forward gradients are computed."""
+    return not is_still()
 
 
 def __getattr__(name: str) -> int:

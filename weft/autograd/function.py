@@ -76,6 +76,10 @@ class Function:
     """
 
     generate_vmap_rule: ClassVar[bool] = False
+    boxed_grads_call: ClassVar[bool] = False
+    """Whether backward takes its gradients as one list, which it may empty: nothing else refers to them."""
+    clear_saved_tensors_on_access: ClassVar[bool] = False
+    """Whether `ctx.saved_tensors` can be read once, so that backward may drop what it has read."""
     _backward_cls: ClassVar[type[FunctionNode]] = FunctionNode
 
     def __init__(self, *args: object, **kwargs: object) -> None:

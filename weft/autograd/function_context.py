@@ -26,6 +26,8 @@ from weft.tensor.saved import Item, SavedTensor, run_pack
 from weft.tensor.tape import FREED, RefusingNode, edges_of, node_between, short_name, stale_words
 from weft.tensor.views import Stop
 
+ONCE = "saved_tensors can only be accessed once where clear_saved_tensors_on_access is set"
+
 
 class FunctionCtx:
     """Handed to forward (or setup_context) to note things for backward, and to backward to read them."""
@@ -41,6 +43,7 @@ class FunctionCtx:
     _items: Any = ()  # what was saved, see Note [What is saved]; None once freed
     _versions: Any = None  # (cell, count, …) of the saved tensors
     _plain: bool = True  # whether the items are just the tensors
+    _read: bool = False  # whether the items were given away, as the Function asks for
     _captured: Any = None  # what may stand in for backward: see `function_apply`
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
@@ -228,12 +231,14 @@ def unpack(ctx: FunctionCtx) -> tuple[Any, ...]:
     """What was saved, as tensors with their history; raises where they were freed or written to."""
     items: tuple[Any, ...] | None = ctx._items
     if items is None:
-        raise RuntimeError(FREED)
+        raise RuntimeError(ONCE if ctx._read else FREED)
     versions = ctx._versions
     if versions is not None:
         for i in range(0, len(versions), 2):
             if versions[i][0] != versions[i + 1]:
                 _stale(ctx, versions[i], versions[i + 1])
+    if ctx._forward_cls is not None and ctx._forward_cls.clear_saved_tensors_on_access:
+        ctx._items, ctx._versions, ctx._read = None, None, True
     if ctx._plain:
         return items
     node = ctx._node()

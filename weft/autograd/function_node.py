@@ -49,7 +49,12 @@ class FunctionNode(Node):
 
     def raw_backward(self, grad: Any) -> Any:
         backward = self.user_backward()
-        if self.outputs is not None:
+        if self._forward_cls.boxed_grads_call:
+            given = grad if self.outputs is not None else (grad,)
+            result = backward(
+                self.ctx, [self.given(i, None if g is None else wrap(g)) for i, g in enumerate(given)]
+            )
+        elif self.outputs is not None:
             result = backward(
                 self.ctx, *[self.given(i, None if g is None else wrap(g)) for i, g in enumerate(grad)]
             )
@@ -70,7 +75,9 @@ class FunctionNode(Node):
             given = [self.given(i, g) for i, g in enumerate(grad)]
         else:
             given = [self.given(0, grad)]
-        values = self.per_tensor(self.user_backward()(self.ctx, *given))
+        backward = self.user_backward()
+        boxed = self._forward_cls.boxed_grads_call
+        values = self.per_tensor(backward(self.ctx, given) if boxed else backward(self.ctx, *given))
         for position, value in enumerate(values):
             if value is not None:
                 self.check_shape(position, value)
@@ -79,6 +86,8 @@ class FunctionNode(Node):
 
     def apply(self, *gradients: Any) -> Any:
         """Runs backward by hand, as calling the node does."""
+        if self._forward_cls.boxed_grads_call:
+            return self.user_backward()(self.ctx, list(gradients))
         return self(*gradients)  # type: ignore[operator]
 
     @classmethod

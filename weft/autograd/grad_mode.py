@@ -16,7 +16,7 @@ from itertools import repeat
 from typing import Any, Final, TypeVar
 
 from weft.core import modes
-from weft.core.contexts import Leaving, choosing, forget
+from weft.core.contexts import Leaving, LeftAtOnce, choosing, forget
 from weft.core.modes import state
 from weft.core.warn import warn_at_level
 
@@ -191,17 +191,8 @@ class _Mode:
         return found
 
 
-class Mode(_Mode, Leaving):
-    """A mode that one call of C's leaves, which no interrupt can prevent. `_leave` says the same in Python,
-    for captured code.
-    """
-
-    def _leave(self, *_error: object) -> None:
-        raise NotImplementedError
-
-    def _prepare(self) -> None:
-        """Has it left as its attributes say: captured code makes modes of these alone."""
-        raise NotImplementedError
+class Mode(_Mode, LeftAtOnce):
+    """A mode of gradients."""
 
 
 class _GradMode(Mode):

@@ -17,6 +17,7 @@ from weft.core.dims import outside
 from weft.core.trees import flatten
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
+from weft.tensor.random_state import get_rng_state, set_rng_state
 from weft.tensor.wrapper import Level, levels
 
 RANDOMNESS = ("error", "different", "same")
@@ -167,6 +168,8 @@ def _unwrapped(function: Callable[..., Any], output: object, dim: int | None, le
     rank = whole.ndim
     if not -rank <= dim < rank:
         raise outside(dim, rank)
+    if is_batched(output, level) and output.place == dim % rank:
+        return output.value
     return whole if not dim % rank else ops.movedim(whole, 0, dim)
 
 
@@ -238,7 +241,10 @@ def vmap(
             return rebuild(results)
         columns: list[list[Any]] = []
         places: list[Any] = []
+        drawn = get_rng_state() if randomness == "same" else None
         for part, length in _chunks(leaves, dims, size, chunk_size):
+            if drawn is not None:  # all pieces draw what the first draws
+                set_rng_state(drawn)
             results, places, rebuild = run_mapped(
                 func, part, dims, build, length, out_dims, randomness, kwargs
             )

@@ -11,8 +11,10 @@ from typing import Any
 
 from weft.autograd.engine import backward
 from weft.autograd.hooks import RETAINED, TENSOR
+from weft.autograd.tasks import local
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
+from weft.core.seams import seams
 from weft.core.warn import warn_at_level
 from weft.tensor.base import Tensor, method, wrap
 from weft.tensor.tape import INFERENCE
@@ -240,6 +242,21 @@ def _tensor_backward(
     inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
     """Sums gradients into the leaves this tensor came from."""
+    node = self.node
+    if (
+        node is not None
+        and gradient is None
+        and inputs is None
+        and not create_graph
+        and type(self) is Tensor
+        and self.origin is None
+        and modes.state.get() is True
+        and local.task is None
+        and seams.backward is None
+        and node.hooks is None
+        and node.alone(self, bool(retain_graph))
+    ):
+        return
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 

@@ -85,6 +85,7 @@ class Task:
         "depth",
         "running",
         "callbacks",
+        "leaves",
         "__weakref__",
     )
 
@@ -107,6 +108,7 @@ class Task:
         self.depth = 0
         self.running: Any = None  # the node whose rules run on tensors now
         self.callbacks: list[Callable[[], Any]] | None = None
+        self.leaves: dict[Any, int] | None = None  # how many edges lead to each, where nothing is watched
 
     def plain(self, node: Node, gradient: object) -> Any:
         """Runs one node of a backward that records, captures and watches nothing."""
@@ -371,7 +373,9 @@ def _run(seeds: Seeds, task: Task) -> None:
             modes.state.set(task.graph)
         local.task = task
         if plain:
-            sweep(seeds, task.plain, task.plain_leaf, add_arrays)
+            if all(root._seq != LEAF_SEQUENCE for root in task.roots):
+                task.leaves = {}
+            sweep(seeds, task.plain, task.plain_leaf, add_arrays, None, task.leaves)
         else:
             sweep(seeds, task.apply, task.apply, add_tensors if task.tensors else add_arrays, wanted)
         if task.callbacks is not None:

@@ -1,6 +1,6 @@
 """Autocast in captured code: entering and leaving it.
 
-Takes the calls of `autocast.__enter__` and `__exit__` that captured code makes; gives the modes that the
+Takes the calls of `autocast.__enter__` and `_leave` that captured code makes; gives the modes that the
 calls inside are recorded under. One idea: the switches are set natively, in the context that belongs to the
 capture alone; the recorder writes down in the graph what it sees of them, and the defaults that were read
 leave a guard.
@@ -144,11 +144,11 @@ def _now() -> tuple[dtype, bool]:
     return state.get_autocast_dtype("cpu"), state.is_autocast_cache_enabled()
 
 
-@handles(autocast.__exit__)
+@handles(autocast._leave)
 def leave(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     value = args[0]
     if is_absent(machine, value):
-        machine.native(autocast.__exit__, *args)
+        machine.native(autocast._leave, *args)
         return
     _checked(machine, value)
     if state.autocast_decrement_nesting() == 0:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.autograd.grad_mode import Mode
 from weft.capture.attributes import SEAMS, SPECIAL
 from weft.capture.c_calls import CALLED_WITH_ONE, METHODS
 from weft.capture.calls import HANDLERS, METACLASSES, Handler, handles, natively
@@ -42,7 +41,7 @@ from weft.capture.values import (
 from weft.capture.world import ABSENT, Unopened
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core import modes
-from weft.core.contexts import LEFT_IN_C
+from weft.core.contexts import LEFT_IN_C, LeftAtOnce
 from weft.core.seams import seams
 from weft.nn.parameter import Buffer
 from weft.tensor.base import Parameter, Tensor
@@ -518,8 +517,8 @@ METHODS["get"] = context_get
 
 
 def leave_mode(machine: Machine, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
-    """`__exit__` of a grad mode that was bound where it is C's."""
-    if has_type(receiver, Mode) and type(receiver).__exit__ is LEFT_IN_C:
+    """`__exit__` of a mode that was bound where it is C's."""
+    if has_type(receiver, LeftAtOnce) and type(receiver).__exit__ is LEFT_IN_C:
         return True, machine.calls.call_method(type(receiver)._leave, receiver, *args)
     return False, None
 

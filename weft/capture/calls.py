@@ -30,6 +30,7 @@ from weft.capture.sources import module as module_source
 from weft.capture.values import Args, BoundMethod, Callback, CapturedGenerator, Kwargs, Raised, has_type
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import library_native
+from weft.core.contexts import DONE_IN_C, Leaving
 from weft.core.naming import home
 from weft.core.seams import seams
 from weft.tensor import shims
@@ -68,7 +69,7 @@ ANSWERS = frozenset(
         "get_default_dtype", "get_num_threads", "is_autocast_enabled", "is_grad_enabled",
         "is_inference_mode_enabled", "is_storage", "is_tensor", "promote_types", "typename",
         "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "enter", "leave", "modes", "current",
-        "grad_enabled",
+        "grad_enabled", "is_scripting", "is_available", "annotate",
     }
 )  # fmt: skip
 """Functions that modes do not see, and that only tell something or manage modes."""
@@ -78,7 +79,7 @@ PLAIN_DATA = (
 )  # fmt: skip
 GRAD_MODE = "weft.autograd.grad_mode"
 NATIVE_CLASSES = ("weft.core", GRAD_MODE, "weft.tensor")
-ARGUMENT_BLIND = (list.__new__, dict.__new__, set.__new__)
+ARGUMENT_BLIND = (list.__new__, dict.__new__, set.__new__, Leaving.__new__)
 METACLASSES: dict[Any, Callable[[Machine, type, Args, Kwargs], Any]] = {}
 """Metaclasses whose `__call__` capture knows, by that function."""
 _KEPT: list[Any] = []
@@ -317,7 +318,7 @@ class Calls:
             return self.machine.c_calls.call(cls, args, kwargs)
         if issubclass(cls, Tensor) or home(cls).startswith(NATIVE_CLASSES):
             return self.construct_library(cls, args, kwargs)
-        if self.machine.attributes.lookup(cls, "__del__") is not ABSENT:
+        if self.machine.attributes.lookup(cls, "__del__") not in (ABSENT, DONE_IN_C):
             raise Break("finaliser", seen=cls.__qualname__)
         maker = self.machine.attributes.lookup(cls, "__new__")
         start = self.machine.attributes.lookup(cls, "__init__")

@@ -71,6 +71,9 @@ class EntryFactory(Protocol):
     def opened(self, direct: Any) -> Any:
         """The same for all sizes that its program serves; None where it is for one."""
 
+    def records(self, direct: Any) -> bool:
+        """Whether there are nodes of the tape behind what it gives."""
+
     def conditions(self, direct: Any) -> list[tuple[Any, bool, dict[Any, int]]]:
         """What has to hold of numbers: expressions, their truths, and the inputs that symbols stand for."""
 

@@ -425,7 +425,8 @@ def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
                 if writes is not None and not changes and _share_memory(root, target):
                     found.again |= (found.certain or found.counted) and not found.refusing
                     found.certain = True
-                    found.history |= grad and any(map(_is_tracked, (node, *node.all_input_nodes)))
+                    follows = _is_tracked(root) or _is_tracked(target)  # now: statistics do not
+                    found.history |= grad and follows and any(map(_is_tracked, (node, *node.all_input_nodes)))
                     alike = _shape(target) == _shape(root)
                     found.several |= _shape(target) != () and not _writes_one(node)
                     found.refusing |= alike and not _writes_places(node)

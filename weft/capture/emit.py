@@ -66,7 +66,7 @@ from weft.capture.hooking import hook_lines
 from weft.capture.outcome import Outcome
 from weft.capture.reading import FUNCTION, MISS, Reader, local_name, missed
 from weft.capture.rebuild.builder import Builder
-from weft.capture.rebuild.types import make_builder, spent_lines
+from weft.capture.rebuild.types import late_spent_lines, make_builder, spent_lines
 from weft.capture.resuming import Slot, resume_texts, slot_of
 from weft.capture.shortcut import ShortcutRecipe, variables_read
 from weft.capture.tape_calls import copies_in_order
@@ -247,7 +247,7 @@ class _Segment:
             parts.end = [f"return {builder.text(self.outcome.value)}"]
         else:
             parts.end = _Break(self.outcome, builder).lines()
-        parts.stores += hook_lines(builder)  # last: it asks what else leaves
+        parts.stores += late_spent_lines(builder) + hook_lines(builder)  # last: they ask what else leaves
         return parts
 
     # -- the graph -------------------------------------------------------------------------------------------

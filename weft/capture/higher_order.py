@@ -17,6 +17,7 @@ bodies of loops see their operands as tensors of unknown strides, since each rou
 
 from __future__ import annotations
 
+import functools
 import operator
 import types
 from collections import deque
@@ -435,6 +436,22 @@ def mapped(body: Any, xs: tuple[Any, ...], *args: Any) -> Any:
     return control_flow.map(lambda row, *rest: body(*row, *rest), xs, *args)
 
 
+@handles(control_flow.wrap_call)
+def wrap_call(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    """Only what the function uses is handed to its graph. Where a gradient of it is taken in the same
+    graph, its ops are among the others.
+    """
+    function, *given = args
+    if machine.by_ops:
+        return machine.calls.call(function, tuple(given), kwargs)
+    whole = functools.partial(function, **kwargs) if kwargs else function
+    body = interpret(machine, whole, tuple(given), [], may_write=True, once=True)
+    writes = tuple([machine.recorder.node(tensor) for tensor in body.written])
+    parts = [("wrap_body_0", body.graph), *body.lifted]
+    facts = Effect(random=draws(body.graph.nodes), writes=writes)
+    return body.whole(append(machine, control_flow.wrap_call, "wrap", parts, body.tensors(), facts))
+
+
 # -- effects -------------------------------------------------------------------------------------------------
 class Picture:
     """Everything that a function called now could change, shallowly, object by object."""
@@ -461,9 +478,9 @@ class Picture:
     def compare(self, machine: Machine) -> None:
         """Breaks where something is not what it was."""
         for value, before in self.parts.values():
-            if type(value) is types.CellType and not machine.world.is_fresh(value):
-                continue  # known by now: what is written to it stands in an overlay
             now = parts_of(machine, value)
+            if (now is None or type(value) is types.CellType) and not machine.world.is_fresh(value):
+                continue  # known by now: what is written to it stands in an overlay
             if now is None or len(now) != len(before) or any(a is not b for a, b in zip(now, before)):
                 raise Break("higher-order-effects", seen=f"a {type(value).__name__} from outside is changed")
         world = machine.world

@@ -98,7 +98,10 @@ def remove(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     elif id(handle) in machine.world.known:
         if machine.leaves:
             raise Break(KIND, seen="a hook from outside removed beside a backward")
-        if not has_type(machine.world.known[id(handle)].original.hooks_dict_ref(), HookTable):
+        known = machine.world.known[id(handle)]
+        table = known.original.hooks_dict_ref()
+        machine.world.guard("TYPE", known.source.member("hooks_dict_ref").referent(), type(table))
+        if not has_type(table, HookTable):
             raise Break("library-state", seen="RemovableHandle.remove of a hook that calls may meet")
         machine.world.hooked.append(Removed(handle))
     else:

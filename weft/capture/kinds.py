@@ -370,7 +370,8 @@ TORCH_TITLES: Final = {
     "data-dependent-shape": "Dynamic shape operator",
     "data-dependent-print": "Failed to trace builtin operator",
     "class-definition": "LOAD_BUILD_CLASS bytecode not supported",
-    "higher-order-effects": "HigherOrderOperator: Mutating a variable not in the current scope (SideEffects)",
+    "higher-order-effects": "HOP: Unsafe side effect; HigherOrderOperator: Mutating a variable not in "
+    "the current scope (SideEffects)",
     "exception-escapes": "Observed exception",
     "skipped-function": "Attempted to call function marked as skipped",
 }

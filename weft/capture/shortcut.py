@@ -19,6 +19,7 @@ from weft.capture.guards import Condition, Guard, GuardSet
 from weft.capture.reading import FUNCTION, MISS, Reader, local_name
 from weft.capture.sources import Source, fetch, safe_length, written_in_c
 from weft.core.interrupts import let_through
+from weft.core.logs import log
 from weft.core.records import record
 
 NATIVE, SLOW, FINISH, LENGTH = "_v_shortcut", "_v_slow", "_v_finish", "_v_length"
@@ -227,6 +228,9 @@ def _operands(recipe: ShortcutRecipe, checks: Checks) -> Operands:
 def _direct(recipe: ShortcutRecipe, factory: EntryFactory, checks: Checks) -> tuple[Any, Operands]:
     """How the graph runs natively, and its inputs; None where it does not."""
     if recipe.ending is None or recipe.graph is None:
+        name = recipe.code.co_qualname
+        log("entries", lambda: f"{name} is left to Python behind its guards: its graph may fail half way, or "
+            "changes modes")  # fmt: skip
         return None, []
     try:
         operands = _operands(recipe, checks)

@@ -1,7 +1,8 @@
 """Targets: programs and functions that a command line names.
 
 Takes `script.py` with arguments, or `module:function`; runs the one, gives the other. One idea: an error in
-the user's own code is reported in one line that names the place; `--traceback` shows the rest.
+the user's own code is reported in one line that names the place, behind the program's own traceback where a
+program was run; `--traceback` shows Weft's frames, too.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import inspect
 import io
 import os
 import sys
@@ -59,6 +61,8 @@ def run_script(path: str, arguments: Sequence[str], *, torch: bool, show_traceba
     except BaseException as error:
         if isinstance(error, SyntaxError) and error.filename is None:
             error.filename = path  # a file with null bytes is refused before Python knows its name
+        if not show_traceback:
+            sys.stderr.write("".join(own_frames(traceback.TracebackException.from_exception(error)).format()))
         return told(error, show_traceback)
     finally:
         sys.modules["__main__"], sys.argv, sys.path[:] = before
@@ -93,6 +97,19 @@ def told(error: BaseException, show_traceback: bool) -> int:
     return 1
 
 
+def own_frames(shown: traceback.TracebackException) -> traceback.TracebackException:
+    """A traceback with the program's frames alone, as if Weft were written in C."""
+    shown.stack[:] = [each for each in shown.stack if _is_users(each)]
+    for inner in (shown.__cause__, shown.__context__):
+        if inner is not None:
+            own_frames(inner)
+    return shown
+
+
+def _is_users(frame: traceback.FrameSummary) -> bool:
+    return not frame.filename.startswith((PACKAGE, "<weft", "<frozen"))
+
+
 def _line(error: BaseException) -> str:
     """What an error says, in one line."""
     said = str(error.msg if isinstance(error, SyntaxError) else error)
@@ -113,7 +130,7 @@ def _place(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}: " if error.lineno else f"{error.filename}: "
     frames = traceback.extract_tb(error.__traceback__)
-    user = [each for each in frames if not each.filename.startswith((PACKAGE, "<weft", "<frozen"))]
+    user = [each for each in frames if _is_users(each)]
     return f"{user[-1].filename}:{user[-1].lineno}: " if user else ""
 
 
@@ -164,11 +181,27 @@ def explained(name: str, given: str, options: argparse.Namespace, backend: Any =
     try:
         function, module = function_named(name)
         args, kwargs = arguments_from(given, module)
+        check_arguments(function, args, kwargs)
         return compiler.explain(function, backend=backend)(*args, **kwargs)
     except CommandError:
         raise
     except Exception as error:
         return told(error, options.traceback)
+
+
+def check_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Says how arguments are given, where the function needs others."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of C code: the call will tell
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise CommandError(
+            f"{name}{signature}: {error}. Give them with --args 'weft.randn(3), flag=True'"
+        ) from None
 
 
 def arguments_from(text: str, module: ModuleType) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -80,8 +80,8 @@ _DISTRIBUTIONS: Final = """
 _LIBRARIES: Final = ("cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "quantized")
 _FUNCTIONAL: Final = ("", ".apis", ".functional_call", ".vmap")
 _EMPTY: Final = """
-    torch._utils torch._functorch.autograd_function torch.fx.experimental torch.fx.passes
-    torch._dynamo.backends torch._dynamo.symbolic_convert torch._dynamo.variables
+    torch._utils torch._functorch.autograd_function torch._functorch._aot_autograd torch.fx.experimental
+    torch.fx.passes torch._dynamo.backends torch._dynamo.symbolic_convert torch._dynamo.variables
 """
 """Paths where nothing is but what is asked for by name."""
 
@@ -98,10 +98,20 @@ MODULES: Final[Mapping[str, Place]] = {
         Generator="weft:Generator",
         Size="weft:Size",
     ),
+    "torch._C._autograd": gather(f"{TORCH_INTERNALS}.engine"),
+    "torch._C._functions": gather(
+        AccumulateGrad=f"{TORCH_INTERNALS}.engine:AccumulateGrad",
+        DelayedError=f"{TORCH_INTERNALS}.engine:DelayedError",
+        UndefinedGrad=f"{TORCH_INTERNALS}.engine:UndefinedGrad",
+    ),
     "torch._C._functorch": gather(f"{TORCH_INTERNALS}.bindings"),
     "torch._C._nn": gather("weft.nn.functional"),
     "torch._tensor": gather(Tensor="weft:Tensor"),
-    "torch._ops": gather(OpOverload="weft.autograd.custom_op:CustomOpDef"),
+    "torch._ops": gather(
+        OpOverload="weft.autograd.custom_op:CustomOpDef",
+        HigherOrderOperator=f"{TORCH_INTERNALS}.operators:HigherOrderOperator",
+        PyOperator=f"{TORCH_INTERNALS}.operators:PyOperator",
+    ),
     "torch._prims_common": gather(f"{TORCH_INTERNALS}.numbers"),
     "torch._decomp": gather(f"{TORCH_INTERNALS}.outside"),
     "torch.onnx": gather(is_in_onnx_export=f"{TORCH_INTERNALS}.outside:is_in_onnx_export"),
@@ -115,6 +125,10 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._higher_order_ops.cond": gather(cond="weft:cond"),
     "torch._higher_order_ops.while_loop": gather(while_loop="weft:while_loop"),
     "torch._higher_order_ops.scan": gather(scan="weft:scan"),
+    "torch._higher_order_ops.wrap": gather(wrap="weft.autograd.control_flow:wrap_call"),
+    "torch._higher_order_ops.invoke_subgraph": gather(
+        mark_compile_region="weft.compiler:nested_compile_region"
+    ),
     "torch._higher_order_ops.map": gather(map="weft:map"),
     "torch._subclasses": gather(FakeTensor="weft:Tensor"),
     "torch.version": gather("weft.torch_version", __version__="weft.torch_version:__version__"),
@@ -134,7 +148,10 @@ MODULES: Final[Mapping[str, Place]] = {
     ),
     "torch._functorch.config": same(f"{TORCH_INTERNALS}.configs:functorch"),
     "torch._functorch.aot_autograd": gather(f"{TORCH_INTERNALS}.ahead", "weft.aot.backends"),
-    "functorch.compile": gather(f"{TORCH_INTERNALS}.ahead"),
+    "functorch.compile": gather(f"{TORCH_INTERNALS}.ahead", config=f"{TORCH_INTERNALS}.configs:functorch"),
+    "torch._functorch._aot_autograd.autograd_cache": gather(
+        AOTAutogradCache=f"{TORCH_INTERNALS}.ahead:AOTAutogradCache"
+    ),
     "functorch": gather("weft.func", _MODULES_AS_FUNCTIONS, make_fx="weft.trace.make_fx:make_fx"),
     "functorch.experimental": gather(_MODULES_AS_FUNCTIONS),
     "functorch.experimental.control_flow": gather(cond="weft:cond", map="weft:map"),
@@ -286,6 +303,15 @@ EXTRA: Final[Mapping[str, Mapping[str, str]]] = {
         "sym_not": "operator:not_",
         "sym_sum": "builtins:sum",
     },
+    "torch._C": {
+        name: f"{TORCH_INTERNALS}.engine:{name}"
+        for name in (
+            "_WeakTensorRef",
+            "_current_graph_task_execution_order",
+            "_current_graph_task_id",
+            "_will_engine_execute_node",
+        )
+    },  # fmt: skip
     "torch.overrides": {
         "has_torch_function_unary": f"{TORCH_INTERNALS}.bindings:has_torch_function_unary",
         "has_torch_function_variadic": f"{TORCH_INTERNALS}.bindings:has_torch_function_variadic",
@@ -293,7 +319,10 @@ EXTRA: Final[Mapping[str, Mapping[str, str]]] = {
     "torch.linalg": {"LinAlgError": "weft.core.errors:LinAlgError"},
     "torch.testing": {"FileCheck": f"{TORCH_INTERNALS}.scripts:FileCheck"},
     "torch.compiler": {"config": f"{TORCH_INTERNALS}.configs:compiler"},
-    "torch.autograd": {"Variable": "weft.autograd.variable:Variable"},
+    "torch.autograd": {
+        "Variable": "weft.autograd.variable:Variable",
+        "SavedTensor": "weft.tensor.saved:SavedTensor",
+    },
     "torch.utils": {"_pytree": "weft.utils._pytree"},
 }
 """Names that PyTorch's module has beside those of the Weft module that stands for it."""
@@ -321,6 +350,7 @@ CLASSES: Final[Mapping[str, str]] = {
     f"{TORCH_INTERNALS}.dynamo_testing": "torch._dynamo.testing",
     f"{TORCH_INTERNALS}.dynamo_utils": "torch._dynamo.utils",
     f"{TORCH_INTERNALS}.filecheck": "torch._C",
+    f"{TORCH_INTERNALS}.logging_tensor": "torch.testing._internal.logging_tensor",
     f"{TORCH_INTERNALS}.layer_cases": "torch.testing._internal.common_nn",
     f"{TORCH_INTERNALS}.log_records": "torch.testing._internal.logging_utils",
     f"{TORCH_INTERNALS}.outside": "torch.testing._internal.dynamo_pytree_test_utils",

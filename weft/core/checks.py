@@ -221,7 +221,11 @@ def _tensor(value: Any, facts: list[Any]) -> Any:
     kind, tracked, dtype, rank, *sizes = facts
     need(type(value) is kind and value.tracked is tracked)
     need(tracked or value.origin is None or not value.requires_grad)
-    array = value.array
+    return _array(value.array, [dtype, rank, *sizes])
+
+
+def _array(array: Any, facts: list[Any]) -> Any:
+    dtype, rank, *sizes = facts
     need(type(array) is np.ndarray and array.dtype is dtype and array.ndim == rank)
     need(all(wanted in (-1, size) for wanted, size in zip(sizes, array.shape, strict=True)))
     return array
@@ -241,6 +245,8 @@ dict_walk = operation("dict_walk", "vn", object, "{}.items()", _dict_walk)
 walked = operation("walked", "vn", object, "{}[{}]", operator.getitem)
 tensor = operation("tensor", "vN", object, "tensor({}, {})", _tensor)
 """The array of a tensor with this class, gradients, dtype, rank and sizes, of which -1 may be any."""
+array = operation("array", "vN", object, "array({}, {})", _array)
+"""An array with this dtype, rank and sizes."""
 
 
 # -- whole numbers -------------------------------------------------------------------------------------------

@@ -57,6 +57,8 @@ def _exchange(found: tuple[int, ...], wanted: tuple[int, ...]) -> Callable[[], N
 
 _lock = threading.RLock()  # a handler of signals may compile, too
 _back: _Back | None = None
+_before: tuple[int, int, int] | None = None
+"""The thresholds that were there last."""
 _holders: Final[dict[int, ref[_PostponingThread]]] = {}
 """By thread. All of them hold the same."""
 
@@ -66,7 +68,7 @@ def put_off() -> _PostponingThread | None:
     nobody does. To be let go by `finally: held = None`: a block of `contextlib` is held by the traceback of
     what interrupts it, and a traceback that is part of a cycle waits for a collection.
     """
-    global _back
+    global _back, _before
     off = holder = None
     try:
         with _lock:
@@ -77,12 +79,14 @@ def put_off() -> _PostponingThread | None:
             off = None if _back is None else _back()
             if off is None:
                 before = gc.get_threshold()
+                if before[0] == NEVER and _before is not None:  # there was no memory for taking it up again
+                    before = _before
                 if not gc.isenabled() or not before[0]:
                     return None
                 off, without = _Off(), (NEVER, *before[1:])
                 back = _Back(off, operator.methodcaller("back"))
                 back.back = _exchange(without, before)
-                _back = back
+                _back, _before = back, before
                 gc.set_threshold(*without)
             holder = _PostponingThread()
             holder.off = off

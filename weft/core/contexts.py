@@ -38,6 +38,8 @@ forget: Final = deque[Any](maxlen=0).append
 
 
 LEFT_IN_C: Final = _IOBase.__exit__
+DONE_IN_C: Final[Any] = _IOBase.__del__
+"""The finalizer of a `Leaving`, which does nothing."""
 
 
 class Leaving(_IOBase):
@@ -49,6 +51,19 @@ class Leaving(_IOBase):
     close: Callable[[], None]
     closed = True
     """So that the finalizer of files does not close it."""
+
+
+class LeftAtOnce(Leaving):
+    """A block that one call of C's leaves, which no interrupt can prevent. `_leave` says the same in Python,
+    for captured code.
+    """
+
+    def _leave(self, *_error: object) -> None:
+        raise NotImplementedError
+
+    def _prepare(self) -> None:
+        """Has it left as its attributes say: captured code makes objects of these alone."""
+        raise NotImplementedError
 
 
 def choosing(

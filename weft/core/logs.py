@@ -27,6 +27,7 @@ TOPICS: Final = {
     "llvm": "the LLVM text of kernels as they are compiled",
     "asm": "the assembly of kernels as they are compiled",
     "memory": "the memory plan of native programs: offsets of values, and which share memory",
+    "entries": "why a compiled call is left to Python, or what it leaves to Python",
     "cache": "hits and misses of the cache on disk, and why something is not cached",
 }
 ROOT: Final = "weft.compile"

@@ -26,8 +26,8 @@ class Settings:
     """
 
     nan_trace: bool = os.environ.get("WEFT_NAN_TRACE", "0") not in ("", "0")
-    """Run native programs step by step, and warn of the first step that makes NaN or an infinity from finite
-    operands, with the user's lines. `WEFT_NAN_TRACE=1` turns it on from the start."""
+    """Run native programs step by step, and warn of the first op that makes NaN or an infinity from finite
+    operands, with the user's line. `WEFT_NAN_TRACE=1` turns it on from the start."""
     debug: str = os.environ.get("WEFT_DEBUG", "")
     """With "step", compiled graphs run op by op instead of as machine code, and each op is printed, with the
     user's line, on standard error. `WEFT_DEBUG` sets it from the start."""

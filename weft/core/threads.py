@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import sys
 from _thread import allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable
 from contextvars import copy_context
@@ -93,8 +94,8 @@ def out_of_reach(
     @functools.wraps(work)
     def run(*args: *Arguments) -> Result:
         reached = get_ident() not in _out_there if everywhere else get_ident() == main_thread().ident
-        if not reached or 0 < stack_asked_for() < STACK or holds():
-            return work(*args)
+        if not reached or 0 < stack_asked_for() < STACK or holds() or sys.is_finalizing():
+            return work(*args)  # where the interpreter ends, threads start and never run
         context, process = copy_context(), os.getpid()
         done: list[tuple[Any, BaseException | None]] = []
         gate = allocate_lock()

@@ -18,7 +18,7 @@ from weft.files.places import Place
 from weft.files.rebuilding import storage_over
 from weft.files.source import Source
 from weft.files.torch_globals import TABLE, Stored, on_meta, storage_facts
-from weft.files.zips import Archive
+from weft.files.zips import SCRIPTED, Archive
 from weft.tensor.storage import UntypedStorage
 
 MAGIC: Final = 0x1950A86A20F9469CFC6C
@@ -44,9 +44,7 @@ def read_zip(source: Source, place: Place) -> Any:
     title = min(pickles, key=lambda name: name.count("/"))
     root = title[: -len("data.pkl")]
     if f"{root}constants.pkl" in archive.members:
-        raise UnsafeFileError(
-            f"{source.name} is a TorchScript archive, which holds code; save a state_dict() instead"
-        )
+        raise UnsafeFileError(SCRIPTED.format(source.name))
     order = archive.read(f"{root}byteorder") if f"{root}byteorder" in archive.members else b"little"
     require(
         order == b"little", f"{source.name}: elements in byte order {order[:20]!r}, which is not read here"

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from weft.core.arrays import HostArray
-from weft.files.errors import FileFormatError, require
+from weft.files.errors import FileFormatError, UnsafeFileError, require
 from weft.files.source import Source
 
 _END: Final = struct.Struct("<4s4H2LH")
@@ -35,6 +35,12 @@ class Member:
     crc: int
     header: int
     start: int = 0
+
+
+SCRIPTED: Final = (
+    "{} is a TorchScript archive, which holds code, and Weft reads data alone. Save its parameters in "
+    "PyTorch: torch.save(torch.jit.load(path).state_dict(), other_path), and load those here"
+)
 
 
 class Archive:
@@ -104,6 +110,8 @@ class Archive:
             extra = text[place + name_length : place + name_length + extra_length]
             full, packed, offset = self._wide(title, extra, full, packed, offset)
             require(not flags & 1, f"{name}: {title!r} is encrypted")
+            if "code" in title.split("/")[1:-1]:  # behind the name of the file
+                raise UnsafeFileError(SCRIPTED.format(name))
             require(
                 method == 0 and packed == full,
                 f"{name}: {title!r} is compressed, which PyTorch's files never are",

@@ -13,7 +13,7 @@ from typing import Any
 
 from weft.autograd.dual import Directions, is_dual, maps_in, probe
 from weft.autograd.entries import Differentiation
-from weft.autograd.forward_ad import checked_dual
+from weft.autograd.forward_ad import _set_fwd_grad_enabled, checked_dual
 from weft.autograd.mapping import entered, structure, vmap
 from weft.autograd.reverse import gradients
 from weft.core import modes
@@ -62,7 +62,7 @@ def pushed_forward(
             if not isinstance(value, Tensor):
                 raise RuntimeError(f"{JVP}: Expected {label} to only contain Tensors, got {type(value)}")
     level = Directions()
-    with entered(level):
+    with entered(level), _set_fwd_grad_enabled(True):
         given = build([checked_dual(x, t, level) for x, t in zip(values, moves, strict=True)])
         if args is not None:
             everything, argnums = args

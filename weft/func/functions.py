@@ -22,17 +22,20 @@ from weft.autograd.function import (
     Function,
     VmapInfo,
     batching_rule,
+    holds,
     no_setup,
     run_forward,
     tangents_of,
+    unrecorded_outputs,
 )
 from weft.autograd.function_context import FunctionCtx
 from weft.autograd.mapping import entered, spread
+from weft.autograd.tasks import reachable
 from weft.core import modes
 from weft.core.trees import flatten
 from weft.ops.record import ops
-from weft.tensor.base import Tensor
-from weft.tensor.wrapper import levels
+from weft.tensor.base import Tensor, storage_root
+from weft.tensor.wrapper import Wrapper, levels
 
 new = object.__new__
 
@@ -170,21 +173,81 @@ def _gathered(gradient: Any, dim: int | None, level: Map) -> Any:
     return ops.movedim(front(gradient, level), 0, dim)
 
 
+FIXED = (
+    "A custom Function's jvp returned a forward gradient for output {}, which its forward marked as "
+    "non-differentiable. You should return None at that position instead."
+)
+AS_IS = (
+    "A custom Function's forward is returning a view (or an input as-is) but its jvp is not returning a view "
+    "of the given input's gradient: jvp is not returning a view of the same base. Make sure that jvp does to "
+    "the gradients what forward does to the inputs."
+)
+
+
+IN_PLACE = (
+    "inplace custom Function is not modifying the forward mode gradients inplace: its jvp function must "
+    "modify the corresponding gradient inplace, as forward does with the input, and return it."
+)
+
+
+def check_views(output: Any, move: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> None:
+    """Raises where a result lies in the memory of an input, and its tangent not in that of the input's."""
+    if isinstance(output, Wrapper) or isinstance(move, Wrapper):
+        return
+    memory = storage_root(output.array)
+    for primal, tangent in zip(primals, tangents, strict=True):
+        if not isinstance(primal, Tensor) or isinstance(primal, Wrapper) or primal.is_meta:
+            continue
+        if storage_root(primal.array) is memory and isinstance(tangent, Tensor):
+            same = not isinstance(tangent, Wrapper) and storage_root(tangent.array)
+            if storage_root(move.array) is not same or move is tangent:
+                raise RuntimeError(AS_IS)
+
+
+def _written(
+    output: Any, move: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], args: tuple[Any, ...]
+) -> Any:
+    """An input that forward has written to: jvp must have written to its tangent."""
+    place = next(place for place, primal in enumerate(primals) if primal is output)
+    if move is not tangents[place]:
+        raise RuntimeError(IN_PLACE)
+    return args[place]
+
+
+def _run_once(cls: Any, primals: tuple[Any, ...]) -> tuple[FunctionCtx, Any]:
+    """The outputs of forward, and a context of our own with what forward left in it."""
+    ctx = new(FunctionCtx)
+    ctx._forward_cls = cls
+    if cls.setup_context is not no_setup:
+        outputs = cls.apply(*primals)
+        cls.setup_context(ctx, primals, outputs)
+        return ctx, outputs
+    plain = not any(isinstance(value, Wrapper) for value in primals)
+    tracked = modes.grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in primals)
+    if plain and tracked:
+        outputs = cls.apply(*primals)
+        every = [x for x in (outputs if isinstance(outputs, tuple) else (outputs,)) if isinstance(x, Tensor)]
+        made = reachable([x.node for x in every if x.node is not None])
+        node = next((node for node in made if getattr(node, "_forward_cls", None) is cls), None)
+        if node is not None:
+            ctx.__dict__.update(node.ctx.__dict__)
+        ctx.dirty_tensors = tuple([value for value in every if holds(primals, value)])
+        return ctx, outputs
+    token = modes.enter(grad=False)
+    try:
+        result = run_forward(cls, ctx, primals)
+    finally:
+        modes.leave(token)
+    if plain:
+        return ctx, unrecorded_outputs(ctx, primals, result)
+    return ctx, cls.apply(*primals)
+
+
 def dual_apply(cls: Any, args: tuple[Any, ...], level: Any) -> Any:
     """`apply` on DualTensors: forward on the primals, the Function's `jvp` on the tangents."""
     primals, tangents = primals_of(args, level), directions_of(args, level)
-    outputs = cls.apply(*primals)
-    ctx = new(FunctionCtx)
-    ctx._forward_cls = cls
+    ctx, outputs = _run_once(cls, primals)
     ctx.needs_input_grad = tuple(tangent is not None for tangent in tangents)
-    if cls.setup_context is no_setup:
-        token = modes.enter(grad=False)
-        try:
-            run_forward(cls, ctx, primals)
-        finally:
-            modes.leave(token)
-    else:
-        cls.setup_context(ctx, primals, outputs)
     if ctx.materialize_grads:
         tangents = tuple(
             ops.zeros_like(p) if t is None and isinstance(p, Tensor) and p.is_floating_point() else t
@@ -192,13 +255,19 @@ def dual_apply(cls: Any, args: tuple[Any, ...], level: Any) -> Any:
         )
     single = not isinstance(outputs, tuple)
     given = (outputs,) if single else outputs
-    ctx.saved_for_forward = ctx.saved_for_forward if ctx.saved_for_forward is not None else ctx.to_save
+    ctx.saved_for_forward = ctx.saved_for_forward or ()
     moves = tangents_of(cls, ctx, tangents, len(given))
     fixed = ctx.non_differentiable or ()
-    results = [
-        o if t is None or any(o is m for m in fixed) else dual(o, t, level)
-        for o, t in zip(given, moves, strict=True)
-    ]
+    results = []
+    for place, (output, move) in enumerate(zip(given, moves, strict=True)):
+        if move is not None and holds(fixed, output):
+            raise RuntimeError(FIXED.format(place))
+        if holds(ctx.dirty_tensors or (), output):
+            results.append(_written(output, move, primals, tangents, args))
+            continue
+        if move is not None:
+            check_views(output, move, primals, tangents)
+        results.append(output if move is None else dual(output, move, level))
     return results[0] if single else tuple(results)
 
 

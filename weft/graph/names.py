@@ -104,6 +104,7 @@ TORCH_PATHS: Final[Mapping[str, str]] = {
     "weft.nn.functional.scaled_dot_product_attention": "torch._C._nn.scaled_dot_product_attention",
     "weft.cond": "torch.ops.higher_order.cond",
     "weft.while_loop": "torch.ops.higher_order.while_loop",
+    "weft.autograd.control_flow.wrap_call": "torch.ops.higher_order.wrap",
 }
 """Where a path differs in more than its first word; a module stands for all that it holds."""
 _PUBLIC_HOMES: Final = (

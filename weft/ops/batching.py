@@ -329,11 +329,25 @@ def expanded(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) ->
     return op(ops.reshape(value, (size, *(1,) * gap, *shape[1:])), (size, *args[1]), *args[2:]), 0
 
 
+class Loops:
+    """Whether what has no batch rule may run example by example."""
+
+    allowed: bool = True
+
+
+loops: Final = Loops()
+
+
 def batch_by_loop(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
     """Example by example, stacked: always right, never fast."""
-    message = f"{op.name} has no batch rule for these arguments and runs example by example"
+    message = (
+        f"There is a performance drop because {op.name} has no batch rule for these arguments and runs "
+        "example by example"
+    )
     if settings.strict:
         raise NotImplementedError(message)
+    if not loops.allowed:
+        raise RuntimeError(f"vmap: {op.name} has no batch rule for these arguments, and loops are turned off")
     warn_at_level(message, UserWarning, stacklevel=2)
     outs = [op(*[_example(v, d, i) for v, d in zip(args, dims, strict=True)]) for i in range(size)]
     if isinstance(outs[0], (tuple, list)):

@@ -630,7 +630,7 @@ linalg_cross: Op = contract(
         lambda g, _out, _x, y, dim: reduced(linalg_cross(y, g, dim=dim), _x.shape),
         lambda g, _out, x, _y, dim: reduced(linalg_cross(g, x, dim=dim), _y.shape),
     ),
-    refuses="nothing",
+    refuses="nothing", lowering="products",
 )  # fmt: skip
 
 

@@ -209,12 +209,32 @@ def batch_rows(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) 
     """index_add, index_copy, index_fill: one index for the whole batch."""
     x, dim, positions, *rest = args
     rank = type_of(x).ndim - (dims[0] is not None)
-    if dims[2] is not None or not rank or (op.name == "index_fill" and dims[3] is not None):
+    if op.name == "index_fill" and rank and (dims[2] is not None or dims[3] is not None):
+        return _filled_rows(size, args, dims, rank)
+    if dims[2] is not None or not rank:
         return NotImplemented
     if op.name != "index_fill":
         source = spread_to(rest[0], dims[3], size)
         rest = [source if type_of(source).ndim == rank + 1 else ops.unsqueeze(source, -1), *rest[1:]]
     return op(spread_to(x, dims[0], size), dim % rank + 1, positions, *rest), 0
+
+
+def _filled_rows(size: int, args: tuple[Any, ...], dims: tuple[Any, ...], rank: int) -> Any:
+    """index_fill by rows or values of each example's own: a scatter."""
+    x, dim, positions, value = args
+    whole, place = spread_to(x, dims[0], size), dim % rank + 1
+    shape = tuple(type_of(whole).shape)
+    each = ops.reshape(spread_to(positions, dims[2], size), (size, -1))
+    each = ops._where(ops.lt(each, 0), ops.add(each, shape[place]), each)
+    count = type_of(each).shape[1]
+    line = tuple(count if d == place else 1 if d else size for d in range(rank + 1))
+    target = (*shape[:place], count, *shape[place + 1 :])
+    index = ops.expand(ops.reshape(each, line), target)
+    kind = type_of(whole).dtype
+    if hasattr(value, "shape"):
+        filler = ops._to_copy(spread_to(value, dims[3], size), kind)
+        value = ops.expand(ops.reshape(filler, (size, *(1,) * rank)), target)
+    return ops.scatter(whole, place, index, value), 0
 
 
 def batch_take(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:

@@ -22,9 +22,11 @@ LEAF_SEQUENCE: Final = 1 << 62
 _made = attrgetter("_seq")
 
 
-def discover(roots: Any, wanted: Container[Any] | None) -> tuple[list[Any], dict[Any, int]]:
+def discover(
+    roots: Any, wanted: Container[Any] | None, leaves: dict[Any, int] | None = None
+) -> tuple[list[Any], dict[Any, int]]:
     """The nodes behind the roots in the order of the sweep, and how many edges lead to each leaf."""
-    leaves: dict[Any, int] = {}
+    leaves = {} if leaves is None else leaves
     seen: set[Any] = set()
     order: list[Any] = []
     for root in roots:
@@ -53,18 +55,21 @@ def sweep(
     arrive: Callable[[Any, Any], Any],
     add: Callable[[Any, Any], Any],
     wanted: Container[Any] | None = None,
+    leaves: dict[Any, int] | None = None,
 ) -> None:
     """Runs `apply(node, gradient)` over the graph; what it returns flows on along the node's edges, None if
     nothing does.
 
     A node with several outputs gets a list with None for outputs no gradient reached. A node that no
     gradient reached still runs, with None. Nothing here holds a gradient while `arrive(leaf, gradient)`
-    runs, so that it can tell by the reference count whether an array may be kept.
+    runs, so that it can tell by the reference count whether an array may be kept. `leaves` is filled with how
+    many edges lead to each; one that `apply` takes out gets no gradients.
     """
     pending: dict[Any, Any] = {}
     for node, slot, value in seeds:
         deposit(pending, node, slot, value, add)
-    order, leaves = discover(pending, wanted)
+    order, leaves = discover(pending, wanted, leaves)
+    edges_left = dict(leaves)
     value = None
     for leaf in [leaf for leaf, edges in leaves.items() if not edges]:
         arrive(leaf, pending.pop(leaf, None))
@@ -86,7 +91,7 @@ def sweep(
                     else:
                         pending[target] = value
                 if target in leaves:
-                    leaves[target] = left = leaves[target] - 1
+                    edges_left[target] = left = edges_left[target] - 1
                     if not left:
                         complete.append(target)
         if complete:

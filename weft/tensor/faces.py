@@ -24,6 +24,7 @@ from weft.ops.signature import flatten_variadic
 from weft.tensor.backward import compile_backward
 from weft.tensor.base import PLAIN, Parameter, Tensor
 from weft.tensor.dispatch import NUMBERS, dispatch, dispatch_out
+from weft.tensor.face_signatures import FaceSignature
 from weft.tensor.inplace import dispatch_inplace
 from weft.tensor.node_names import labelled
 from weft.tensor.plan import plan_of
@@ -91,6 +92,7 @@ def stub(op: Op, name: str, write: Callable[[Op, str], str]) -> FunctionType:
     function.__qualname__ = name
     function.__module__ = "weft" if not op.namespace else f"weft.{op.namespace}"
     function.__doc__ = documentation(op.qualified_name, name, op.signature.text, op.doc)
+    function.__signature__ = FaceSignature(op.signature)  # type: ignore[attr-defined]
     function.op = op  # type: ignore[attr-defined]
     return function
 

@@ -144,11 +144,21 @@ class SavedTensor:
 
     __slots__ = ("node", "position")
 
-    def __init__(self, node: Any, position: int) -> None:
+    def __init__(self, node: Any = None, position: int = 0) -> None:
+        if node is None:
+            raise RuntimeError(
+                "Trying to create a SavedTensor object from Python is forbidden; nodes make them for what "
+                "they saved"
+            )
         self.node, self.position = node, position
 
-    def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+    def register_hooks(self, pack_hook: Any = None, unpack_hook: Any = None) -> None:
         """Packs this saved tensor now; it is unpacked when backward needs it."""
+        if not callable(pack_hook) or not callable(unpack_hook):
+            raise TypeError(
+                "register_hooks(): incompatible function arguments. It takes two functions, pack_hook and "
+                "unpack_hook."
+            )
         values = self.values()
         if values is None:
             raise RuntimeError(

@@ -87,6 +87,12 @@ class Node:
         """The same on tensors, recorded: for create_graph=True."""
         no_derivative(f"derivative for {self.op.name} is not implemented", NotImplementedError)
 
+    def alone(self, tensor: Tensor, retain: bool) -> bool:
+        """Does a whole backward of a tensor that it made, from a gradient of one on, where it can tell that
+        nobody looks on; else it says no. Nothing that the engine asks of modes and hooks has to be asked
+        by it, but what it asks of this node and of leaves."""
+        return False
+
     def edges_from(self, _slot: int) -> tuple[Any, ...]:
         """Where the gradient of one output may lead to."""
         return self.next

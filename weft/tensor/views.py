@@ -223,12 +223,7 @@ def overlaps_itself(array: Array) -> bool:
     if array.flags.c_contiguous:
         return False
     if type(array) is MetaArray and any_symbolic((*array.shape, *array.strides)):
-        repeated = [
-            size
-            for step, size in zip(array.strides, array.shape, strict=True)
-            if type(step) is int and step == 0
-        ]
-        return any(size != 1 for size in repeated) and all(size != 0 for size in array.shape)
+        return _overlaps_openly(array)
     if array.size <= 1:
         return False
     facts = sorted(
@@ -239,6 +234,24 @@ def overlaps_itself(array: Array) -> bool:
         if step < reach:
             return True
         reach += step * (size - 1)
+    return False
+
+
+def _overlaps_openly(array: MetaArray) -> bool:
+    """The same where sizes are open; what it depends on is noted. The axes are taken in the order of this
+    call's strides: if each of these steps over all that those before it reach, there is no overlap,
+    whatever their order is in another call.
+    """
+    pairs = [*zip(array.strides, array.shape, strict=True)]
+    if any(type(size) is int and size == 0 for _step, size in pairs):
+        return False
+    reach: Any = array.dtype.itemsize
+    for step, size in sorted(pairs, key=lambda pair: getattr(pair[0], "hint", pair[0])):
+        if type(size) is int and size == 1:
+            continue
+        if step < reach and size > 1:
+            return all(size != 0 for size in array.shape)
+        reach = reach + step * (size - 1)
     return False
 
 

@@ -336,7 +336,7 @@ class Scalars:
             return base, exponent, True
         if base.symbols and not self.truth("gt", base, constant(0), a > 0):
             base = constant(self.specialise(base, a))
-        if not base.symbols and not a > 0 and exponent.kind is float:
+        if not base.symbols and a < 0 and exponent.kind is float:
             exponent = constant(self.specialise(exponent, b))  # -8.0 ** 0.5 is complex
         return base, exponent, False
 

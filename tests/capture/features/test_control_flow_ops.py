@@ -10,6 +10,7 @@ import pytest
 import weft
 from tests.capture.features.harness import check, tensor
 from weft import nn
+from weft.autograd.control_flow import wrap_call
 from weft.testing import EagerAndRecordGraphs
 
 Tensor = weft.Tensor
@@ -375,3 +376,61 @@ def test_allow_in_graph_is_one_node() -> None:
         return x.sin() + 1
 
     check(lambda x: helper(x) * 2, up, ops=2)
+
+
+# -- wrap ----------------------------------------------------------------------------------------------------
+def test_a_wrapped_call_is_one_node_with_what_it_uses() -> None:
+    def f(x: Tensor) -> Tensor:
+        return wrap_call(lambda x, unused, scale: x.sin() * GLOBAL * scale, x, x + 1, scale=2) + 1
+
+    check(f, up)
+    module = graph_of(f, *up())
+    (call,) = [node for node in module.graph.nodes if node.target is wrap_call]
+    assert len(call.args) == 3
+    body = getattr(module, call.args[0].target).graph
+    assert [node.op for node in body.nodes].count("placeholder") == 2
+
+
+def test_a_wrapped_call_gives_views_writes_draws_and_has_gradients() -> None:
+    def f(x: Tensor) -> Any:
+        wrap_call(lambda y: y.add_(1), x)
+        same, view, drawn = wrap_call(lambda y: (y, y.view(-1), weft.rand_like(y)), x)
+        return same is x, view, drawn
+
+    check(f, up, state=lambda: weft.manual_seed(0) and None)
+
+    def g(x: Tensor) -> Tensor:
+        loss = wrap_call(lambda y: (y * GLOBAL).sum(), x)
+        loss.backward()
+        return loss
+
+    check(g, lambda: (tensor().requires_grad_(),))
+
+
+def test_regions_are_nodes_wherever_they_are_called() -> None:
+    @weft.compiler.nested_compile_region
+    def region(x: Tensor) -> Tensor:
+        return x.cos() + 1
+
+    check(lambda x: region(x) * region(x * 2), up)
+    module = graph_of(lambda x: region(x) * region(x * 2), *up())
+    assert [node.target for node in module.graph.nodes].count(wrap_call) == 2
+    assert region.__name__ == "region"
+
+
+def test_a_function_may_read_objects_that_were_not_read_before() -> None:
+    class Inner(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.linear(x)
+
+    inner = Inner()
+
+    def outer(x: Tensor) -> Tensor:
+        return x.cos() + wrap_call(inner, x)
+
+    check(lambda x: wrap_call(outer, x), up)
+    check(lambda x: weft.cond(x.sum() > 0, outer, lambda x: outer(x) * 2, (x,)), up, down)

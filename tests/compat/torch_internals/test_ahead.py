@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weft
-from weft.compat.torch_internals.ahead import aot_function, aot_module, make_boxed_func, nop
+from weft.compat.torch_internals.ahead import AOTAutogradCache, aot_function, aot_module, make_boxed_func, nop
 
 
 def test_compilers_see_both_directions():
@@ -19,3 +19,12 @@ def test_compilers_see_both_directions():
     assert weft.allclose(x.grad, 2 * weft.ones(3).cos())
     layer = weft.nn.Linear(3, 1)
     assert weft.allclose(aot_module(layer, nop)(weft.ones(2, 3)), layer(weft.ones(2, 3)))
+
+
+def test_what_was_compiled_is_forgotten():
+    counter = weft.testing.CompileCounter()
+    function = weft.compile(lambda x: x + 1, backend=counter)
+    function(weft.ones(2))
+    AOTAutogradCache.clear()
+    function(weft.ones(2))
+    assert counter.frame_count == 2

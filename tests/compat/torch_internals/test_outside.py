@@ -42,3 +42,14 @@ def test_containers_are_registered_until_the_test_ends() -> None:
     Case("test_one").run(result)
     assert result.wasSuccessful() and result.testsRun == 1
     assert Pair not in _pytree.SUPPORTED_NODES
+
+
+def test_every_name_finds_the_one_entry_of_the_tables() -> None:
+    (op,) = [entry for entry in outside.op_db if entry.name == "nn.functional.relu"]
+    assert [entry for entry in outside.op_db if entry.name != "add"] == [] and op.decorators == ()
+    (module,) = [entry for entry in outside.module_db if entry.module_cls == weft.nn.Linear]
+    assert module.decorators == ()
+    rule = outside.XFailRule(name="one", sample_match_fn=len)
+    assert rule.name == "one" and rule.sample_match_fn is len
+    test = test_there_is_none_of_it
+    assert outside.sample_skips_and_xfails([rule])(test) is test

@@ -159,8 +159,11 @@ def test_values_that_are_not_finite_stay_where_they_are() -> None:
 
 
 @pytest.mark.skipif(available() < 2, reason="one processor")
-def test_the_bits_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = [weft.randn(16, 16, 28, 28), weft.randn(32, 16, 3, 3), weft.randn(32)]
+@pytest.mark.parametrize("sizes", [(16, 16, 28, 32), (5, 120, 6, 130)], ids=["examples", "shares of entries"])
+def test_the_bits_do_not_depend_on_threads(sizes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    examples, taken, side, outputs = sizes
+    shapes = (examples, taken, side, side), (outputs, taken, 3, 3), (outputs,)
+    inputs = [weft.randn(*shape) for shape in shapes]
     found = []
     for threads in (1, 2):
         fresh = pool.Pool(threads)
@@ -176,6 +179,21 @@ def test_the_bits_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> N
         fresh.close()
     for one, two in zip(*found, strict=True):
         assert np.array_equal(one, two)
+
+
+@pytest.mark.parametrize("outputs", [20, 130], ids=["examples", "shares of entries"])
+def test_the_bits_of_open_batches_are_those_of_single_ones(outputs: int) -> None:
+    w = weft.randn(outputs, 120, 3, 3)
+
+    def run(x: Any) -> Any:
+        return weft.autograd.grad(F.conv2d(x, w, padding=1).square().sum(), w)[0]
+
+    w.requires_grad_()
+    compiled = weft.compile(run, backend="native", fullgraph=True)
+    for size in (3, 5, 9, 2):
+        x = weft.randn(size, 120, 4, 6)
+        alone = weft.compile(lambda x: run(x), backend="native", fullgraph=True, dynamic=False)
+        assert np.array_equal(compiled(x).numpy(), alone(x).numpy())
 
 
 def test_vectors_cover_each_pixel_once() -> None:

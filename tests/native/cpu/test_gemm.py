@@ -10,7 +10,8 @@ import pytest
 
 import weft
 from weft.native.cpu import gemm
-from weft.native.cpu.engine import Functions, host
+from weft.native.cpu.engine import Functions
+from weft.native.cpu.tiles import tile
 
 FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
 
@@ -18,7 +19,7 @@ FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
 def multiply(a: Any, b: Any, c: Any, turned: bool, onto: bool, first: int, last: int) -> None:
     functions = Functions()
     kind = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}[a.dtype]
-    name = functions.text(gemm.lines(kind, a.ndim == 3, host()[2]))
+    name = functions.text(gemm.lines(kind, a.ndim == 3, tile()))
     functions.load()
     rows, columns = c.shape[-2:]
     depth = b.shape[-2]

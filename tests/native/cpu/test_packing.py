@@ -10,12 +10,15 @@ import pytest
 
 import weft
 from weft.native.cpu import packing
-from weft.native.cpu.engine import Functions, host
+from weft.native.cpu.engine import Functions
+from weft.native.cpu.tiles import Tile, is_worth_it, tile, tile_for
 from weft.native.ir.definitions import Direct, Matrix, Product
 from weft.native.program.executable import Executable
 
 FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
-wide = pytest.mark.skipif(host()[2] != packing.VECTOR_BYTES, reason="vectors of this machine are too narrow")
+packs = pytest.mark.skipif(not is_worth_it(), reason="this machine does not multiply and add at once")
+TILES = [tile_for(64, 32), tile_for(32, 16), tile_for(16, 32), tile_for(16, 16)]
+"""Of AVX-512, AVX2, aarch64 and old machines; LLVM splits vectors that are too wide."""
 
 
 def called(text: list[str], numbers: list[int], arrays: list[Any], first: int, last: int) -> None:
@@ -42,31 +45,34 @@ def product(rows: int, columns: int, depth: int) -> Product:
     )  # fmt: skip
 
 
-def multiply(a: Any, b: Any, c: Any, turned: tuple[bool, bool], onto: bool, cuts: int, part: int) -> None:
+def multiply(
+    a: Any, b: Any, c: Any, turned: tuple[bool, bool], onto: bool, cuts: int, part: int, tile: Tile
+) -> None:
     """As a program would, the strips in some chunks, in parts of so many rows."""
     (a_memory, left), (b_memory, right) = a, b
     (rows, depth), columns = left.shape, right.shape[1]
-    panels = -(-rows // packing.HEIGHT)
-    packed = np.full(-(-rows // packing.LOW) * packing.LOW * depth + 16, np.nan, np.float32)
-    text = packing.packing_text(turned[0]).splitlines()
+    panels = -(-rows // tile.height)
+    packed = np.full(-(-rows // tile.low) * tile.low * depth + 16, np.nan, np.float32)
+    text = packing.packing_text(turned[0], tile).splitlines()
     numbers = [0, 1, 0, a_memory.shape[1], rows, depth]
     for first, last in ((0, panels // 2), (panels // 2, panels)):
         called(text, numbers, [packed, a_memory], first, last)
     assert np.isnan(packed[-16:]).all() and not np.isnan(packed[:-16]).any()
     block = packing.numbers_of(product(rows, columns, depth))[2]
     record = [rows, columns, depth, 0, turned[1], 0, 0, 0, 1, 0, b_memory.shape[1], 2, 0, c.shape[1]]
-    strips = -(-columns // packing.STRIP) * -(-rows // part)
+    strips = -(-columns // tile.columns) * -(-rows // part)
     for cut in range(cuts):
         first, last = strips * cut // cuts, strips * (cut + 1) // cuts
-        called(packing.lines(turned[1]), [*record, part, 0, block, onto], [packed, b_memory, c], first, last)
+        text = packing.lines(turned[1], tile)
+        called(text, [*record, part, 0, block, onto], [packed, b_memory, c], first, last)
 
 
-@wide
+@pytest.mark.parametrize("tile", TILES, ids=lambda each: f"{each.vector_bytes}x{each.height}")
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
 @pytest.mark.parametrize(
     "sizes", [(1, 1, 1), (13, 37, 45), (60, 16, 32), (71, 64, 70), (100, 1025, 33), (7, 3, 2), (96, 33, 95)]
 )
-def test_products(sizes: tuple[int, int, int], turned: tuple[bool, bool]) -> None:
+def test_products(sizes: tuple[int, int, int], turned: tuple[bool, bool], tile: Tile) -> None:
     rows, depth, columns = sizes
     generator = np.random.default_rng(0)
     a = matrix(generator, rows, depth, turned[0])
@@ -77,7 +83,7 @@ def test_products(sizes: tuple[int, int, int], turned: tuple[bool, bool]) -> Non
         for cuts, part in ((1, 1200), (3, 24)):
             c = np.full((rows + 1, columns + 7), 7, np.float32)
             c[:rows, :columns] = 2 if onto else np.nan
-            multiply(a, b, c, turned, onto, cuts, part)
+            multiply(a, b, c, turned, onto, cuts, part, tile)
             np.testing.assert_allclose(c[:rows, :columns], exact + (2 if onto else 0), rtol=1e-4, atol=1e-4)
             assert (c[rows] == 7).all() and (c[:, columns:] == 7).all()
             made.append(c.tobytes())
@@ -87,9 +93,9 @@ def test_products(sizes: tuple[int, int, int], turned: tuple[bool, bool]) -> Non
 def test_numbers_of_a_record() -> None:
     for depth in (1, 16, 100, 1024, 1025, 5000):
         part, _, block = packing.numbers_of(product(100, 100, depth))
-        assert block % packing.LANES == 0 and 0 < block <= packing.DEEPEST
-        assert part % packing.HEIGHT == 0 and part > 0
-    assert packing.strips_of(product(100, 100, 64)) == 4
+        assert block % tile().lanes == 0 and 0 < block <= packing.DEEPEST
+        assert part % tile().height == 0 and part > 0
+    assert packing.strips_of(product(100, 100, 64)) == -(-100 // tile().columns)
     assert packing.strips_of(product(10_000, 33, 1 << 16)) > 2
 
 
@@ -98,7 +104,7 @@ def steps_of(programs: list[Executable], f: Any, *inputs: Any) -> tuple[list[Any
     return list(programs[-1].plan.steps), made
 
 
-@wide
+@packs
 def test_programs_use_them(programs: list[Executable]) -> None:
     """One packed copy serves all products that read a matrix first."""
 
@@ -118,7 +124,7 @@ def test_programs_use_them(programs: list[Executable]) -> None:
         np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-3, atol=1e-3)
 
 
-@wide
+@packs
 def test_sums_of_products_and_what_is_no_number(programs: list[Executable]) -> None:
     def f(x: Any, w: Any, v: Any) -> Any:
         return x @ w + x @ v.t()
@@ -134,7 +140,7 @@ def test_sums_of_products_and_what_is_no_number(programs: list[Executable]) -> N
     np.testing.assert_allclose(made.numpy(), expected, rtol=1e-3, atol=1e-3)
 
 
-@wide
+@packs
 def test_small_products_are_left(programs: list[Executable]) -> None:
     steps, _ = steps_of(programs, lambda x, y: x @ y, weft.randn(70, 8), weft.randn(8, 70))
     assert not any(isinstance(step, Product) and step.packed for step in steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from tests.native.harness import calls_by_python
 from weft.compiler import settings as options
 from weft.native.entry import factory
 from weft.native.entry.opened import opened_call
+from weft.native.plan.memory import blocks
 from weft.native.program.template import Template
 
 SIZES = (5, 7, 9, 3, 64, 12, 200, 2, 33, 500, 11)
@@ -225,6 +227,32 @@ def test_numbers_that_vary(opened: list[Any], by_python: list[int]) -> None:
         weft.testing.assert_close(compiled(x, n), function(x, n), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("first", [-1, 0, 1, 7, -(1 << 63)])
+def test_the_first_number_is_no_number_of_a_call_before(first: int, opened: list[Any]) -> None:
+    def function(x: Any, n: int) -> Any:
+        return x + n
+
+    compiled, x = weft.compile(function), weft.arange(6)
+    for n in (3, 2, 5):
+        compiled(x, n)
+    for n in (first, first, 4, -1):
+        assert compiled(x, n).tolist() == function(x, n).tolist()
+    assert opened
+
+
+def test_numbers_that_are_no_objects_are_checked_as_numbers(opened: list[Any]) -> None:
+    """The length of the row is a number that is made of a float, for which the program is alone."""
+
+    def function(x: Any) -> Any:
+        return x * weft.arange(x.shape[1], dtype=weft.float32)
+
+    compiled = weft.compile(function, dynamic=True)
+    for rows, columns in ((2, 4), (3, 4), (4, 4), (5, 4), (6, 5), (7, 5), (8, 4)):
+        x = weft.randn(rows, columns)
+        weft.testing.assert_close(compiled(x), function(x))
+    assert opened
+
+
 def test_overlaps_are_seen_though_nothing_has_moved(
     opened: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,3 +274,39 @@ def test_overlaps_are_seen_though_nothing_has_moved(
     wanted = function(*given(wanted_memory, 25))
     weft.testing.assert_close(found, wanted)
     assert (memory == wanted_memory).all()
+
+
+@pytest.mark.parametrize("event", ("call", "c_return", "return"))
+def test_what_strikes_while_memory_grows_leaves_none_that_is_gone(event: str, opened: list[Any]) -> None:
+    def function(x: Any) -> Any:
+        return (x.sin() @ weft.ones(4, 4)).exp().cumsum(0).flip(0).mean(0)
+
+    class Strike(Exception):
+        pass
+
+    struck: list[int] = []
+
+    def profile(frame: Any, seen: str, _value: Any) -> None:
+        if frame.f_code.co_name == "grow" and seen == event:
+            struck.append(frame.f_lineno)
+            sys.setprofile(None)
+            raise Strike
+
+    compiled = weft.compile(function)
+    for size in (5, 7, 9, 11):
+        compiled(weft.ones(size, 4))
+    for size in (300, 3000):
+        sys.setprofile(profile)
+        try:
+            compiled(weft.ones(size, 4))
+        except Strike:
+            pass
+        finally:
+            sys.setprofile(None)
+        others = [blocks.take(1 << power) for power in range(10, 20)]
+        for each in others:
+            each.array[:] = 7
+        weft.testing.assert_close(compiled(weft.ones(9, 4)), function(weft.ones(9, 4)))
+        assert all((each.array == 7).all() for each in others)
+    assert opened
+    assert struck or event == "c_return"  # where nothing of C's is called, nothing can strike

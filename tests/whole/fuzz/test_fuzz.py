@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ast
 import warnings
+from typing import Any
 
 import pytest
 
 import weft
+from tests.whole.fuzz import campaign
 from tests.whole.fuzz.compare import FILE, Difference, agree, compare, compiled, execute, identity
 from tests.whole.fuzz.generator import program
 from tests.whole.fuzz.mutants import MUTANTS, TAPE_MUTANTS
@@ -322,3 +324,26 @@ def test_values_that_are_not_exact_are_asked_no_questions_whose_answer_jumps(tex
         eval(text, names | {"a": given + e, "b": given - e}).double() for e in (noise, -noise, noise * 0)
     ]
     assert all(weft.allclose(first, other, atol=1e-9) for other in others)
+
+
+ROUNDING = """\
+import weft
+OPTIONS = {{'backend': 'native'}}
+def main(x):
+    return weft.nn.functional.normalize((x.softmax(-1).log() - x.log_softmax(-1)).sum(), dim=0{eps})
+def after(result, *args):
+    pass
+def arguments():
+    yield ((weft.arange(60.0, dtype=weft.float64).cos().reshape(4, 15),), {{}})
+"""
+
+
+def test_numbers_that_are_rounding_are_no_difference() -> None:
+    """The norm of what is zero but for rounding: the number of eager code follows from last bits."""
+
+    def shifted(function: Any) -> Any:
+        return lambda *args: compiled(function)(*args) + 1e-3
+
+    assert campaign.difference_of(ROUNDING.format(eps=""), shifted) is None
+    found = campaign.difference_of(ROUNDING.format(eps=", eps=1"), shifted)
+    assert found is not None and found.kind == "result: numbers"

@@ -290,3 +290,27 @@ def arguments():
     for _ in range(2):
         yield ((weft.tensor(-0.55, requires_grad=True),), {})
 """)
+
+
+def test_handles_of_other_kinds_of_hooks_are_not_taken_for_each_other(agrees):
+    """The first handle removes a hook of a leaf, the second one of the module, which its call then lacks."""
+    agrees("""\
+import weft
+from weft import nn
+LOG = []
+NET = nn.Linear(3, 3)
+HANDLES = [NET.register_full_backward_hook(lambda net, gi, go: LOG.append("module"))]
+HANDLES.append(NET.weight.register_post_accumulate_grad_hook(lambda leaf: LOG.append("leaf")))
+
+def main(x):
+    if HANDLES:
+        HANDLES.pop().remove()
+    return NET(x)
+
+def after(result, *args):
+    result.sum().backward()
+
+def arguments():
+    for _ in range(3):
+        yield ((weft.ones(2, 3, requires_grad=True),), {})
+""")

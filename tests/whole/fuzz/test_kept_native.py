@@ -190,3 +190,56 @@ def after(result, x, y):
 def arguments():
     yield ((weft.arange(6.0, requires_grad=True), weft.ones(6)), {{}})
 """)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+@pytest.mark.parametrize(
+    "view", ["x.unfold(0, 2, 1)", "x.unfold(0, 2, n)", "x.unfold(0, n, 2)", "x[:, :n].unfold(0, 2, 1)"]
+)
+def test_windows_that_overlap_at_some_sizes_are_not_written(backend, view):
+    """Whether elements of a window share memory follows from sizes, and so does eager's refusal."""
+    agree(f"""\
+import weft
+OPTIONS = {{'backend': {backend!r}}}
+def main(x, n):
+    windows = {view}
+    windows.sub_(windows)
+    return windows.sum()
+def after(result, *args):
+    return args[0]._version
+def arguments():
+    for rows, n in ((2, 2), (2, 1), (3, 2), (8, 3), (8, 2), (3, 4), (9, 1)):
+        for columns in (0, 5, 6):
+            yield ((weft.arange(rows * columns * 1.0).reshape(rows, columns), n), {{}})
+""")
+
+
+def test_bools_are_filled_with_whole_numbers_that_vary():
+    """Of an open number all bits count, not the last one."""
+    agree("""\
+import weft
+OPTIONS = {'backend': 'native'}
+def main(x, n):
+    y = x.masked_fill(x, n), weft.full_like(x, n), x.new_full((2,), n), weft.where(x, n, x)
+    return (*y, x.fill_(n))
+def arguments():
+    for n in (3, 2, -1, 4, 0, 6, 1, 256, 1 << 32):
+        yield ((weft.tensor([True, False, True]), n), {})
+""")
+
+
+def test_lists_that_are_going_on_behind_a_break_are_appended_to():
+    """A list's display that a warning breaks, and that has been looked into by then."""
+    agree("""\
+import itertools
+import operator
+import warnings
+import weft
+def main(x, y):
+    warnings.warn('here')
+    first, second = itertools.tee([*sorted(y, key=operator.neg), warnings.warn('w') or 7])
+    return next(first, 0), list(second), x + 1
+def arguments():
+    for y in ([1, 0], [-1, -1], [2, 0]):
+        yield ((weft.ones(2), y), {})
+""")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from weft.aot.compiled_autograd.walk import Changed, NeedsEngine, Visitor, Walk, types_read
-from weft.aot.runtime.nodes import CompiledFunctionBackward
+from weft.aot.runtime.nodes import CompiledFunctionBackward, residuals_of
 from weft.autograd import compiled_calls as calls
 from weft.autograd.function_node import FunctionNode
 from weft.autograd.hooks import KINDS, HookKind, Hooks, standing
@@ -423,7 +423,7 @@ class Recording:
             program = live.call.program
             shadow.module, shadow.params = program.cut.backwards[live.stage], ()
             shadow.mask = program.joint.stages[live.stage].mask
-            shadow.saved = fakes.value(live.saved)
+            shadow.saved = fakes.value(tuple(residuals_of(live.saved)))
         else:
             if type(live.saved) is tuple:
                 shadow.saved = fakes.value(live.saved)

@@ -291,7 +291,7 @@ class Walk:
         """The node of a compiled graph: its backward is a graph already."""
         if node.saved is None or node.rerun is None:
             raise NeedsEngine("saved tensors that were freed")
-        if any(cell[0] != seen for cell, seen, *_ in node.watched):
+        if any(cell[0] != seen for cell, seen, *_ in node.watching()):
             raise NeedsEngine("a saved tensor that was written since")
         self.programs.append(node.call.program)
         return id(node.call.program), node.stage, self.keys.value(node.saved)

@@ -14,10 +14,13 @@ from weft.aot.conditions import Conditions, Place
 from weft.aot.facts import DETACH, Constant, Input, Number, Output, Value, ViewOf
 from weft.aot.runtime.around import PLAIN_MODES
 from weft.aot.runtime.compiled import CompiledFunction
-from weft.aot.runtime.plans import CompiledPlan
+from weft.aot.runtime.plans import CompiledPlan, Pieces
+from weft.aot.runtime.recorded import NodesOfCall, recorded
 from weft.core import modes
 from weft.core.expressions import Expression, Symbol
+from weft.core.logs import log
 from weft.core.records import record
+from weft.graph.node import READ_FROM
 from weft.tensor.base import PLAIN
 from weft.tensor.inplace import check_writable
 from weft.tensor.tape import INFERENCE
@@ -64,24 +67,88 @@ class Direct:
     are these), the inputs and, if random numbers were drawn, where the default generator stood before; None
     where it cannot."""
     sizes: OpenSizesOfCall | None = None
+    recorded: NodesOfCall | None = None
+    """Where something is recorded, if its nodes can be made of parts (`finish` then is None)."""
+
+
+class NotDirect(Exception):
+    """Why a call is more than its forward graph."""
 
 
 def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None:
     """The call as data, which has just been served; None where it is more than that, or where its inputs are
     no more what they were."""
+    try:
+        return _direct(function, args)
+    except NotDirect as found:
+        reason = str(found)
+        log("entries", lambda: f"a graph is left to Python: {reason}")
+        return None
+
+
+def _direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None:
     mode = modes.state.get()
-    if type(function) is not CompiledFunction or type(mode) is not bool:
-        return None
+    if type(function) is not CompiledFunction:
+        raise NotDirect(f"it is a {type(function).__name__}")
+    if type(mode) is not bool:
+        raise NotDirect("modes are active around it")
     plan = function.plan_there(args, PLAIN_MODES[mode])
-    if type(plan) is not CompiledPlan or plan.casts or plan.unwritable(args) is not None:
-        return None
+    if type(plan) is Pieces:
+        raise NotDirect(f"{_names_between(plan)} run as written, between compiled pieces")
+    if type(plan) is not CompiledPlan:
+        raise NotDirect(getattr(plan, "doubt", None) or "it runs as captured")
+    if plan.casts:
+        raise NotDirect("autocast keeps casts of its inputs")
+    reason = plan.unwritable(args)
+    if reason is not None:
+        raise NotDirect(reason)
+    names = [node.meta.get(READ_FROM, (node.name,))[0] for node in function.module.graph.placeholders]
+    for name, value in zip(names, args):
+        if not _is_plain(value):
+            raise NotDirect(f"{name} is {_special(value)}")
     if plan.program.joint.stages:
         return _recorded(plan, function.builds.calls, args)
     facts = plan.facts
-    if not all(_is_plain(value) for value in args) or any(written.history for written in facts.written):
-        return None
-    if any(args[written.input].origin is not None for written in facts.written):
-        return None
+    if not _is_written_plainly(plan, args):
+        raise NotDirect("it writes a view, or what gets a history")
+    outputs = _simple_outputs(plan)
+    if outputs is None:
+        raise NotDirect("it gives views, or a structure of its own")
+    forward = getattr(plan.program.forward, "function", None)
+    writes = [(written.input, written.value, written.times) for written in facts.written]
+    strides = [made.strides for made in facts.values]
+    calls = function.builds.calls
+    given, held = list(args), (plan.conditions, open_floats(plan, args))
+    return Direct(forward, given, outputs, writes, strides, len(strides), *held, calls, sizes=opened(plan))
+
+
+def _names_between(plan: Pieces) -> str:
+    """The nodes that run as they are, and where they were written."""
+    nodes = [node for part, made in zip(plan.parts, plan.functions) if made is None for node in part.nodes]
+    return ", ".join([f"{node.name} ({node.told_source('{}:{} in {}', '')})" for node in nodes])
+
+
+def _special(value: Any) -> str:
+    if type(value) not in PLAIN:
+        return f"of type {type(value).__name__}"
+    return "a tensor of inference mode" if value.cell is INFERENCE else "a view that requires grad"
+
+
+def _is_written_plainly(plan: CompiledPlan, args: tuple[Any, ...]) -> bool:
+    """Whether inputs that are written get new elements and versions, and nothing else."""
+    targets = [args[written.input] for written in plan.facts.written]
+    if any(written.history for written in plan.facts.written):
+        return False
+    if any(target.origin is not None for target in targets):
+        return False
+    for target in targets:
+        check_writable(target, False, False)
+    return True
+
+
+def _simple_outputs(plan: CompiledPlan) -> list[tuple[str, Any, int]] | None:
+    """What a call gives as data; None where views are made, or a structure of its own."""
+    facts = plan.facts
     if any(made.inference for made in facts.values):
         return None
     outputs: list[tuple[str, Any, int]] = []
@@ -101,16 +168,7 @@ def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None
         else:
             return None
     marks = [object() for _ in outputs]
-    if [*plan.program.joint.build(marks)] != marks:  # a structure of its own
-        return None
-    for written in facts.written:
-        check_writable(args[written.input], False, False)
-    forward = getattr(plan.program.forward, "function", None)
-    writes = [(written.input, written.value, written.times) for written in facts.written]
-    strides = [made.strides for made in facts.values]
-    calls = function.builds.calls
-    given, held = list(args), (plan.conditions, open_floats(plan, args))
-    return Direct(forward, given, outputs, writes, strides, len(strides), *held, calls, sizes=opened(plan))
+    return outputs if [*plan.program.joint.build(marks)] == marks else None
 
 
 def opened(plan: CompiledPlan) -> OpenSizesOfCall | None:
@@ -133,10 +191,13 @@ def opened(plan: CompiledPlan) -> OpenSizesOfCall | None:
 def _recorded(plan: CompiledPlan, calls: object, args: tuple[Any, ...]) -> Direct | None:
     """A call that ends with nodes of the tape."""
     facts, program = plan.facts, plan.program
-    if facts.written or not all(_is_plain(each) for each in args):
-        return None
+    if not _is_written_plainly(plan, args):
+        raise NotDirect("it writes a view, or what gets a history")
     count = len(facts.values)
     kept = len(program.cut.forward.graph.output_node.args[0])
+    strides = [made.strides for made in facts.values] + [None] * (kept - count)
+    forward = getattr(program.forward, "function", None)
+    held = plan.conditions, open_floats(plan, args)
     outputs: list[tuple[str, Any, int]] = [("value", number, 0) for number in range(kept)]
 
     def finish(results: tuple[Any, ...], given: tuple[Any, ...], drawn: Any = None) -> Any:
@@ -144,10 +205,27 @@ def _recorded(plan: CompiledPlan, calls: object, args: tuple[Any, ...]) -> Direc
             return None
         return plan.ended(given, list(results[:count]), list(results[count:]), drawn=drawn)
 
-    strides = [made.strides for made in facts.values] + [None] * (kept - count)
-    forward = getattr(program.forward, "function", None)
-    held = plan.conditions, open_floats(plan, args)
-    return Direct(forward, list(args), outputs, [], strides, count, *held, calls, finish)
+    by_python = Direct(forward, list(args), outputs, [], strides, count, *held, calls, finish)
+    general = None if facts.written else by_python
+    given, ends = _simple_outputs(plan), {value for stage in program.joint.stages for value in stage.values}
+    cut_off = any(isinstance(each, ViewOf) and each.base.index in ends for each in facts.outputs)
+    writes = [(written.input, written.value, written.times) for written in facts.written]
+    seen = {value for how, value, _ in given or () if how == "value"} | {value for _, value, _ in writes}
+    if given is None or cut_off or count != len(seen):
+        return _left(general, "it gives views, a structure of its own, or what is cut off from its history")
+    has_node = [type(value) in PLAIN and value.node is not None for value in args]
+    made = recorded(plan, [plain_value(output) for output in facts.outputs], has_node, lambda: general)
+    if made is None:
+        return _left(general, "what its nodes keep is more than inputs and results")
+    return Direct(forward, list(args), given, writes, strides, count, *held, calls, recorded=made)
+
+
+def _left(general: Direct | None, reason: str) -> Direct:
+    """A call whose nodes Python makes; raises where it cannot, behind writes."""
+    if general is None:
+        raise NotDirect(reason)
+    log("entries", lambda: f"the nodes of a graph are left to Python: {reason}")
+    return general
 
 
 def open_floats(plan: CompiledPlan, args: tuple[Any, ...]) -> frozenset[int]:

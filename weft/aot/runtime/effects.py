@@ -18,6 +18,7 @@ from weft.ops.replay import replay
 from weft.tensor.base import PLAIN, Tensor, address, storage_root, wrap
 from weft.tensor.inplace import check_writable, set_history
 from weft.tensor.tape import INFERENCE
+from weft.tensor.views import DEFAULT, View
 
 if TYPE_CHECKING:
     from weft.core.arrays import Array
@@ -149,18 +150,45 @@ def own(facts: Facts, values: list[Any], edges: Edges) -> None:
                 value.tracked = True
 
 
-def rebuilt(outputs: list[Output], args: tuple[Any, ...], values: list[Any]) -> list[Any]:
+def rebuilt(facts: Facts, args: tuple[Any, ...], values: list[Any]) -> list[Any]:
     """What stands for the outputs."""
+    outputs = facts.outputs
     views: dict[int, Any] = {}
-    found = [_rebuilt(output, args, values, views) for output in outputs]
+    before = _as_before(facts, args) if facts.written else ()
+    try:
+        found = [_rebuilt(output, args, values, views) for output in outputs]
+    finally:
+        for view in before:
+            view.seen = -1
     for output, tensor in zip(outputs, found, strict=True):  # when all are there: old views have views, too
         if isinstance(output, ViewOf):
             if output.version and tensor.cell is not INFERENCE:
                 tensor.shared_cell()[0] = output.version  # shared by other views of the same detached tensor
             base = args[output.base.index] if isinstance(output.base, Input) else values[output.base.index]
+            if tensor.origin is None:
+                continue
             # Where the base is a view, too, both have their histories from the base of all.
-            if tensor.origin is not None and (output.stale or (output.old and base.origin is not None)):
+            counted = base.origin is not None and any(args[n].cell is tensor.cell for n in output.behind)
+            if output.stale or counted:
                 tensor.origin.seen = -1
+    return found
+
+
+def _as_before(facts: Facts, args: tuple[Any, ...]) -> list[View]:
+    """Has the inputs of which views are made again, behind the writes, be as up to date as they were before:
+    eager code made its views then, or recorded none. To renew such an input may be forbidden.
+    """
+    found: list[View] = []
+    for output in facts.outputs:
+        if isinstance(output, ViewOf) and isinstance(output.base, Input):
+            base = args[output.base.index]
+            view, cell = base.origin, base.cell
+            if view is None or view.creation == DEFAULT or cell is INFERENCE:
+                continue
+            counted = sum(each.times for each in facts.written if args[each.input].cell is cell)
+            if counted and view.seen == cell[0] - counted:
+                view.seen = cell[0]
+                found.append(view)
     return found
 
 

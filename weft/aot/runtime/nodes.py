@@ -6,12 +6,16 @@ what the node cannot answer with compiled code, the captured graph answers on th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from numpy import ndarray
 
 from weft.aot.joint import JointGraph, Stage
 from weft.aot.partition import base_of, reached, small, to_copy
 from weft.aot.runtime.around import plainly
 from weft.aot.runtime.effects import Edges
+from weft.aot.runtime.quick import NONE
 from weft.aot.runtime.rerun import Rerun, behind, types_of, words_of
 from weft.aot.saved import INPUT, OUTPUT, VALUE, Saved
 from weft.autograd.tasks import local
@@ -23,15 +27,31 @@ from weft.tensor.base import PLAIN, wrap
 from weft.tensor.tape import Node, freed, next_sequence, stale_words
 
 
-class CompiledCall:
-    """One call: what its nodes share."""
+class Watched(NamedTuple):
+    """A tensor outside that eager code would have saved, in all calls of a native entry."""
 
-    __slots__ = ("compiled", "plan", "program", "rerun", "edges", "nodes")
+    is_input: bool
+    number: int
+    """Of the input, or of the output."""
+    words: tuple[Any, Any]
+    """Its dtype and shape."""
+    output: int | None
+    """Which output of its node it is; of inputs, that is found with their edges."""
+    saved: Saved
+
+
+class CompiledCall:
+    """One call: what its nodes share. Calls of a native entry have one in common."""
+
+    __slots__ = ("compiled", "plan", "program", "rerun", "edges", "nodes", "watching", "drawn", "quick")
 
     def __init__(self, compiled: object, plan: Any, program: Any, rerun: Rerun | None) -> None:
         self.compiled, self.plan, self.program, self.rerun = compiled, plan, program, rerun
         self.edges: Edges = {}  # where the gradients of the values go, by number
         self.nodes: list[CompiledFunctionBackward] = []
+        self.watching: list[list[Watched]] = []  # by stage, in calls of native entries
+        self.drawn: Any = None  # of such a call: random numbers, as a function of its seeds
+        self.quick: list[Any] = []  # by stage: how backward runs natively, see `weft.aot.runtime.quick`
 
 
 class CompiledFunctionBackward(Node):
@@ -41,11 +61,13 @@ class CompiledFunctionBackward(Node):
     outputs: Any
     call: Any
     stage: int
-    rerun: Rerun | None
-    lower: list[tuple[Any, int]]
+    rerun: Any
+    """What it takes to run again: a `Rerun`, what native entries keep for one, or None when it is freed."""
+    lower: Sequence[tuple[Any, int]]
     """Where the gradients of values of earlier stages go."""
-    watched: list[tuple[Any, int, tuple[Any, Any], int | None, Saved]]
-    """Version cells of tensors outside that eager code would have saved, and what they were."""
+    watched: Any
+    """Version cells of tensors outside that eager code would have saved, and what they were: see `watching`.
+    Native entries keep cells and numbers in turn."""
     freed: int
     """The parts of eager's tape that were freed, a bit for each in `Stage.parts`."""
     running: int | None
@@ -63,12 +85,20 @@ class CompiledFunctionBackward(Node):
         there = edges_reached(self.call.plan.whole.joint.stages[self.stage], slot)
         return tuple([target if reached else None for target, reached in zip(self.next, there, strict=True)])
 
+    def alone(self, tensor: Any, retain: bool) -> bool:
+        quick = self.call.quick
+        return bool(quick) and quick[self.stage].alone(self, tensor, retain)
+
     def raw_backward(self, grad: Any) -> Any:
+        if self.call.quick:
+            found = self.call.quick[self.stage].run(self, grad)
+            if found is not NONE:
+                return found
         if self.is_passed_by(grad):
             self.running = 0
             return [None] * len(self.next)
         stage = self.call.program.joint.stages[self.stage]
-        residuals = self.saved  # looked at once: another thread may free it
+        residuals = residuals_of(self.saved)  # looked at once: another thread may free it
         as_planned = residuals is not None and all(
             (v is not None) == there for v, there in zip(grad, stage.mask, strict=True)
         )
@@ -84,6 +114,7 @@ class CompiledFunctionBackward(Node):
                 self.running = 0
             results = plainly(backward, given)
         else:
+            rerun = self.as_rerun(rerun)
             rerun.check(self.needed(grad, rerun))
             results = rerun.gradients(stage, self.lower, tangents, False)
             plan = self.call.plan
@@ -96,7 +127,7 @@ class CompiledFunctionBackward(Node):
         if self.is_passed_by(grad):
             self.running = 0
             return [None] * len(self.next)
-        rerun = self.check(grad)
+        rerun = self.as_rerun(self.check(grad))
         compiled, program = self.call.compiled, None
         if self.call.plan.facts.plain_histories and type(modes.state.get()) is bool:
             program = compiled.program_for(self.call.plan, self.absent(grad), rerun.inputs(apart=True))
@@ -168,10 +199,28 @@ class CompiledFunctionBackward(Node):
         come_by = [edges_reached(stage, slot) for slot, value in enumerate(grad) if value is not None]
         return not any(there[j] for there in come_by for j in asked)
 
-    def check(self, grad: Any, compiled: bool = False) -> Rerun:
-        """Raises where eager would: what it needs was freed, or written since. `compiled`: whether the
-        backward graph will run, which reads nothing but residuals."""
+    def as_rerun(self, kept: Any) -> Rerun:
+        """What `rerun` stands for."""
+        return Rerun.of_parts(self.call, kept) if type(kept) is tuple else kept
+
+    def watching(self) -> list[tuple[Any, int, tuple[Any, Any], int | None, Saved]]:
+        """Version cells of tensors outside that eager code would have saved, and what they were."""
         watched, rerun = self.watched, self.rerun  # in this order: they are freed in the other
+        if type(watched) is list:
+            return watched
+        found = []
+        for cell, count, each in zip(watched[::2], watched[1::2], self.call.watching[self.stage]):
+            index = each.output
+            if cell[0] != count and each.is_input and rerun is not None:
+                target, slot = self.as_rerun(rerun).edges[each.number]
+                index = slot if isinstance(target, CompiledFunctionBackward) else None
+            found.append((cell, count, each.words, index, each.saved))
+        return found
+
+    def check(self, grad: Any, compiled: bool = False) -> Any:
+        """Raises where eager would: what it needs was freed, or written since; gives `rerun`. `compiled`:
+        whether the backward graph will run, which reads nothing but residuals."""
+        watched, rerun = self.watching(), self.rerun  # in this order: they are freed in the other
         if rerun is None:
             freed()
         parts = self.parts_run(grad)
@@ -224,6 +273,11 @@ class CompiledFunctionBackward(Node):
         if self.freed == every:
             self.rerun = None
             self.watched = []
+
+
+def residuals_of(saved: Any) -> Any:
+    """What a node has saved, as tensors and numbers; native entries keep arrays."""
+    return saved and [wrap(each) if isinstance(each, ndarray) else each for each in saved]
 
 
 def edges_reached(stage: Stage, slot: int) -> list[bool]:

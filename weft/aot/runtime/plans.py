@@ -148,7 +148,7 @@ class CompiledPlan:
         try:
             write_back(facts, values, args, call.edges)
             own(facts, values, call.edges)
-            outputs = rebuilt(facts.outputs, args, values)
+            outputs = rebuilt(facts, args, values)
             if stages:
                 watch(call, residuals, args, values, outputs)
             return program.joint.build(outputs)

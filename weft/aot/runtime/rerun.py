@@ -111,6 +111,27 @@ class Rerun:
                 self.arrays[index] = array.copy("K") if index in written else array
         self.drawn = drawn
 
+    @classmethod
+    def of_parts(cls, call: Any, kept: Args) -> Rerun:
+        """Of what a native entry has kept: see `parts_of_rerun`."""
+        made = cls.__new__(cls)
+        plan = call.plan
+        made.module, made.facts, made.wanted = plan.unchecked, plan.facts, call.program.joint.wanted
+        made.around, made.casts, made.types = plan.around, plan.casts, plan.types
+        count = len(made.types)
+        values, cells, counts = kept[0 : 3 * count : 3], kept[1 : 3 * count : 3], kept[2 : 3 * count : 3]
+        is_number = [type_ is None for type_ in made.types]
+        made.numbers = [value if number else None for value, number in zip(values, is_number, strict=True)]
+        made.arrays = [None if number else value for value, number in zip(values, is_number, strict=True)]
+        pairs = zip(cells, counts, strict=True)
+        made.cells = [None if cell is None else (cell, seen) for cell, seen in pairs]
+        made.edges = [(None, 0)] * count
+        ends = kept[3 * count : -1]
+        for place, index in enumerate(made.wanted):
+            made.edges[index] = ends[2 * place], ends[2 * place + 1]
+        made.drawn = None if kept[-1] is None else call.drawn(kept[-1])
+        return made
+
     def check(self, needed: Container[int] | None = None) -> None:
         """Raises where an input whose elements are needed (for None, by some gradient) was written since, and
         is not kept as it was."""
@@ -156,7 +177,7 @@ class Rerun:
         return nullcontext() if self.drawn is None else apart(self.drawn)
 
     def gradients(
-        self, stage: Stage, lower: list[tuple[Any, int]], grad: Sequence[Any], graph: bool
+        self, stage: Stage, lower: Sequence[tuple[Any, int]], grad: Sequence[Any], graph: bool
     ) -> list[Any]:
         """The gradients of a stage's values, by running the captured graph on the tape."""
         counters["reruns"] += 1
@@ -211,6 +232,32 @@ class Rerun:
                 if all(step.moves for step in fact.steps):
                     values.setdefault(fact.base.index, output.origin.base)
         return values
+
+
+def parts_of_rerun(plan: Any, program: Any, nodes_of_inputs: Sequence[bool]) -> list[Args]:
+    """What native entries keep for a `Rerun`, as parts (see `weft.aot.runtime.recorded`) of a call without
+    casts: of each input, its number or elements, its version cell and count; then the edges of those that
+    require grad; then what was drawn."""
+    none = "constant", None
+    written = {each.input for each in plan.facts.written}
+    parts: list[Args] = []
+    for index, type_ in enumerate(plan.types):
+        if type_ is None:
+            parts += [("input", index), none, none]
+        elif index in program.read and (index in program.copied or index in written):
+            seen = index in program.saved and index not in written
+            parts += [("copy", index), ("cell", index) if seen else none, none]
+        elif index in program.read:
+            parts += [("array", index), ("cell", index), ("count", index)]
+        elif index in program.checked:
+            parts += [("copy" if index in written else "array", index), none, none]
+        else:
+            parts += [none, none, none]
+    for index in program.joint.wanted:
+        has_node = nodes_of_inputs[index]
+        parts.append(("slot", index, "node") if has_node else ("input", index))
+        parts.append(("slot", index, "index") if has_node else ("constant", 0))
+    return [*parts, ("seeds",)]
 
 
 def words_of(kind: Any, shape: tuple[int, ...]) -> str:

@@ -65,6 +65,8 @@ def apply(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
         return result
     if policy is Policy.BREAK:
         raise Break("skipped-function", seen=owner.__qualname__)
+    if owner.boxed_grads_call or owner.clear_saved_tensors_on_access:
+        raise refused(f"{owner.__qualname__}, whose backward is to drop what it has read")
     if machine.attributes.load(owner, "apply").__func__ is not APPLY:
         raise refused(f"{owner.__qualname__}.apply")
     wrapped = any(has_type(value, Wrapper) for value in given)

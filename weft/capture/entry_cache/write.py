@@ -245,7 +245,7 @@ class Keep:
         if self.recipe.ending is not None and not own:
             direct = self.factory.direct(self.recipe.graph, inputs)
         program = None if direct is None else self.factory.program_key(direct)
-        if direct is None or program is None or self.factory.finish(direct) is not None:
+        if direct is None or program is None or self.factory.records(direct):
             self.done = True
             return
         if self.factory.conditions(direct):

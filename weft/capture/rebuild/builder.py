@@ -65,6 +65,8 @@ class Builder:
         self.storing = False
         """Whether the text asked for now is stored into something, rather than handed on by the segment."""
         self._cyclic: set[int] = set()
+        self.spent: list[tuple[Any, str]] = []
+        """Tensors with spent histories that lead to leaves made here, and their names."""
         self._keep: list[Any] = []
 
     # -- entry points ----------------------------------------------------------------------------------------
@@ -90,6 +92,7 @@ class Builder:
         self._open.clear()
         self._tasks.clear()
         self._late.clear()
+        self.spent.clear()
         self._filling = 0
 
     def late_line(self, value: Any, text: str) -> None:

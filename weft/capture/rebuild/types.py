@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.autograd.grad_mode import Mode
 from weft.autograd.hooks import RETAINED
 from weft.autograd.spent import spend
 from weft.capture.binding import argument_text, parameter_names
@@ -34,7 +33,7 @@ from weft.capture.rebuild.sets import filled, filling, table_size
 from weft.capture.resuming import resume_texts, slot_of
 from weft.capture.sources import class_dict, class_mro, importable_name, instance_dict, written_in_c
 from weft.capture.values import BoundMethod, CapturedGenerator, has_type
-from weft.core.contexts import Leaving
+from weft.core.contexts import Leaving, LeftAtOnce
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.expressions import NAMES
@@ -137,12 +136,33 @@ def tensor(builder: Builder, value: Any) -> str:
 
 
 def spending(builder: Builder, value: Any, name: str) -> str:
-    """The call that puts a spent history behind a tensor."""
+    """The call that puts a spent history behind a tensor. Leaves that were made here are no reason to give
+    them out: whether they are given out anyway is known at the end.
+    """
     leaves = spent_on(value)
     if leaves is None:
         return str(builder.refuse(value, "whose autograd history is partly freed"))
+    outer = [leaf for leaf in leaves if id(leaf) in builder.world.known]
+    if len(outer) < len(leaves):
+        builder.spent.append((value, name))
+    return _spending_text(builder, value, name, outer)
+
+
+def _spending_text(builder: Builder, value: Any, name: str, leaves: list[Any]) -> str:
     given = [name, builder.constant(type(value.node).__name__), *[builder.text(leaf) for leaf in leaves]]
     return f"{builder.constant(spend, 'spend')}({', '.join(given)})"
+
+
+def late_spent_lines(builder: Builder) -> list[str]:
+    """The same again for tensors that lead to leaves that were made here and are given out."""
+    builder.settle()
+    lines = []
+    for value, name in builder.spent:
+        leaves = spent_on(value) or []
+        given = [leaf for leaf in leaves if id(leaf) in builder.world.known or builder.has(leaf)]
+        if any(id(leaf) not in builder.world.known for leaf in given):
+            lines.append(_spending_text(builder, value, name, given))
+    return lines
 
 
 def spent_lines(builder: Builder) -> list[str]:
@@ -456,13 +476,13 @@ def _fill(builder: Builder, value: Any, name: str, own: Filler) -> None:
     own(builder, value, name)
     fill_slots(builder, value, name)
     fill_fields(builder, value, name)
-    if has_type(value, Mode):
+    if has_type(value, LeftAtOnce):
         builder.line(f"{name}._prepare()")
 
 
 def fill_slots(builder: Builder, value: Any, name: str) -> None:
     for base in class_mro(type(value)):
-        if written_in_c(base) or base is Leaving:
+        if written_in_c(base) or base in (Leaving, LeftAtOnce):
             continue
         for slot, member in class_dict(base).items():
             if type(member) is types.MemberDescriptorType and slot not in ("__dict__", "__weakref__"):
@@ -620,7 +640,7 @@ def rule_for(value: Any) -> Rule | None:
     if kind.__module__.startswith(OUR_OWN):
         return None
     base = allocator(kind)
-    known = base in FILLED or base in VALUES or issubclass(kind, Mode)
+    known = base in FILLED or base in VALUES or issubclass(kind, LeftAtOnce)
     return instance if known and (kind in FILLED or not written_in_c(kind)) else None
 
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Final
 
 EMPTY: Final = """
-    functorch.experimental._cond functorch._src functorch._src.config torch._functorch._aot_autograd
+    functorch.experimental._cond functorch._src functorch._src.config
     torch._functorch._aot_autograd.utils torch._functorch.predispatch torch._C._dynamo.eval_frame
-    torch._C._autograd torch._dispatch torch._library torch._library.triton torch._vmap_internals
+    torch._dispatch torch._library torch._library.triton torch._vmap_internals
     torch._export torch._export.utils torch.export._trace torch.ao torch.utils._sympy torch.utils._stats
     torch.utils._content_store torch.fx.experimental._config torch.fx.passes.infra
     torch._higher_order_ops.utils torch._higher_order_ops.schema torch._higher_order_ops.triton_kernel_wrap
@@ -36,7 +36,7 @@ ABSENT: Final[Mapping[str, str]] = {
     "torch._functorch.utils": "enable_single_level_autograd_function",
     "torch._functorch.partitioners": "min_cut_rematerialization_partition",
     "torch._functorch.compilers": "aot_module",
-    "torch._ops": "HigherOrderOperator OpOverloadPacket PyOperator",
+    "torch._ops": "OpOverloadPacket",
     "torch._subclasses": "FakeTensorMode UnsupportedFakeTensorException DynamicOutputShapeException",
     "torch._subclasses.fake_tensor": "FakeTensorMode FakeTensor DataDependentOutputException "
     "DynamicOutputShapeException UnsupportedOperatorException FakeTensorConfig extract_tensor_metadata",
@@ -44,7 +44,7 @@ ABSENT: Final[Mapping[str, str]] = {
     "torch._subclasses.meta_utils": "MetaConverter",
     "torch._C": "_ExcludeDispatchKeyGuard _IncludeDispatchKeyGuard DispatchKey DispatchKeySet parse_ir "
     "_jit_pass_create_autodiff_subgraphs _len_torch_function_stack _dynamo _profiler "
-    "_AutoDispatchBelowAutograd _get_dispatch_mode _functions TensorType _len_torch_dispatch_stack",
+    "_AutoDispatchBelowAutograd _get_dispatch_mode TensorType _len_torch_dispatch_stack",
     "torch._C._dynamo": "guards",
     "torch._C._dynamo.guards": "GuardManager RootGuardManager",
     "torch._dispatch.python": "enable_python_dispatcher",
@@ -87,9 +87,9 @@ ABSENT: Final[Mapping[str, str]] = {
     "torch.fx.passes.infra.partitioner": "CapabilityBasedPartitioner",
     "torch.fx.passes.operator_support": "OperatorSupport",
     "torch._higher_order_ops": "invoke_subgraph associative_scan",
-    "torch._higher_order_ops.wrap": "wrap wrap_with_set_grad_enabled tag_activation_checkpoint "
+    "torch._higher_order_ops.wrap": "wrap_with_set_grad_enabled tag_activation_checkpoint "
     "dynamo_bypassing_wrapper",
-    "torch._higher_order_ops.invoke_subgraph": "mark_compile_region invoke_subgraph",
+    "torch._higher_order_ops.invoke_subgraph": "invoke_subgraph",
     "torch._higher_order_ops.associative_scan": "associative_scan",
     "torch._higher_order_ops.base_hop": "BaseHOP",
     "torch._higher_order_ops.hints_wrap": "hints_wrapper",
@@ -145,7 +145,7 @@ ABSENT: Final[Mapping[str, str]] = {
     "torch.testing._internal.subclasses": "WrapperSubclass",
     "torch.testing._internal.common_quantization": "skipIfNoTorchVision",
     "torch.testing._internal.common_methods_invocations": "sample_inputs_take_along_dim wrapper_set_seed",
-    "torch.testing._internal.logging_tensor": "LoggingTensor LoggingTensorMode capture_logs "
+    "torch.testing._internal.logging_tensor": "LoggingTensorMode capture_logs "
     "capture_logs_with_logging_tensor_mode",
     "torch.autograd": "_calculate_shape kineto_available",
     "torch.autograd.graph": "_engine_run_backward",

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from weft.compiler import aot, compile
+from weft.compiler import aot, compile, reset
 
 Compiler = Callable[[Any, list[Any]], Callable[..., Any]]
 
@@ -36,6 +36,15 @@ def make_boxed_compiler(compiler: Compiler) -> Compiler:
 def aot_function(fn: Any, fw_compiler: Compiler, bw_compiler: Compiler | None = None, **_options: Any) -> Any:
     """The function with its forward compiled by `fw_compiler`, and its backward by `bw_compiler` if given."""
     return compile(fn, backend=aot(fw_compiler, bw_compiler), fullgraph=True)
+
+
+class AOTAutogradCache:
+    """What is kept of functions that were compiled."""
+
+    @staticmethod
+    def clear() -> None:
+        """Forgets all of it."""
+        reset()
 
 
 AOT_COUNTER = itertools.count()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.autograd.grad_mode import is_grad_enabled as is_grad_enabled
+from weft.ops.batching import loops
 from weft.overrides import DisableTorchFunction as DisableTorchFunction
 from weft.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from weft.overrides import _disabled_torch_function_impl as _disabled_torch_function_impl
@@ -32,3 +33,28 @@ def has_torch_function_unary(tensor: Any) -> bool:
 def has_torch_function_variadic(*tensors: Any) -> bool:
     """Whether the class of any argument takes calls over."""
     return has_torch_function(tensors)
+
+
+# -- vmap ----------------------------------------------------------------------------------------------------
+def _is_vmap_fallback_enabled() -> bool:
+    """Whether ops without a batch rule run example by example."""
+    return loops.allowed
+
+
+def _set_vmap_fallback_enabled(enabled: bool) -> None:
+    """Whether ops without a batch rule are to run example by example, or to be refused."""
+    loops.allowed = enabled
+
+
+class _Told:
+    loops: bool = True
+
+
+def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
+    """What `_debug_only_display_vmap_fallback_warnings` was last told: Weft always warns."""
+    return _Told.loops
+
+
+def _debug_only_display_vmap_fallback_warnings(enabled: bool) -> None:
+    """Warnings of loops are asked for: they come anyway."""
+    _Told.loops = enabled

@@ -226,7 +226,7 @@ def _shown(value: Any) -> str:
 
 def parametrized(test: Any) -> Iterator[tuple[str, dict[str, Any], list[Any]]]:
     """The cases of a test: all combinations of its parameters."""
-    marks = getattr(test, "parameters", [])
+    marks = getattr(test, "parameters", [])[::-1]
     for combination in itertools.product(*(mark.cases() for mark in marks)):
         names = [name for name, _, _ in combination]
         arguments: dict[str, Any] = {}

@@ -29,15 +29,18 @@ MODULES: Final[Mapping[str, Place]] = {
     ),
     "torch.testing._internal.common_optimizers": gather(f"{TORCH_INTERNALS}.outside"),
     "torch.testing._internal.dynamo_pytree_test_utils": gather(f"{TORCH_INTERNALS}.outside"),
-    "torch.testing._internal.hop_db": gather(hop_db=f"{TORCH_INTERNALS}.outside:op_db"),
+    "torch.testing._internal.opinfo": gather(),
+    "torch.testing._internal.opinfo.core": gather(f"{TORCH_INTERNALS}.outside"),
+    "torch.testing._internal.hop_db": gather(hop_db=f"{TORCH_INTERNALS}.outside:more_ops"),
     "torch.testing._internal.autograd_function_db": gather(
-        autograd_function_db=f"{TORCH_INTERNALS}.outside:op_db"
+        autograd_function_db=f"{TORCH_INTERNALS}.outside:more_ops"
     ),
-    "torch.testing._internal.custom_op_db": gather(custom_op_db=f"{TORCH_INTERNALS}.outside:op_db"),
+    "torch.testing._internal.custom_op_db": gather(custom_op_db=f"{TORCH_INTERNALS}.outside:more_ops"),
     "torch.testing._internal.jit_utils": gather(f"{TORCH_INTERNALS}.scripts", f"{TORCH_INTERNALS}.common"),
     "torch.testing._internal.triton_utils": gather(f"{TORCH_INTERNALS}.devices"),
     "torch.testing._internal.inductor_utils": gather(f"{TORCH_INTERNALS}.devices"),
     "torch.testing._internal.logging_utils": gather(f"{TORCH_INTERNALS}.log_records"),
+    "torch.testing._internal.logging_tensor": gather(f"{TORCH_INTERNALS}.logging_tensor"),
     "torch.testing._internal.two_tensor": gather(f"{TORCH_INTERNALS}.two_tensor"),
     "torch._dynamo.test_case": gather(
         TestCase="weft.testing.cases:TestCase",

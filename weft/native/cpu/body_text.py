@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from weft.native.cpu.outside import place_of
 from weft.native.cpu.writer import Writer, element_type, literal, vector_type
-from weft.native.ir.scalar import COMPARISONS, FLOATS, HALVES, SIGNED, Instruction, bits_of
+from weft.native.ir.scalar import COMPARISONS, FLOATS, FOLDED, HALVES, SIGNED, Instruction, bits_of
 
 ORDERED: Final = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 ROUNDINGS: Final = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven"}
@@ -21,8 +21,10 @@ ROUNDINGS: Final = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": 
 class BodyText:
     """Writes bodies for values of a number of lanes."""
 
-    def __init__(self, writer: Writer, lanes: int) -> None:
+    def __init__(self, writer: Writer, lanes: int, folded: int = 1) -> None:
         self.out, self.lanes = writer, lanes
+        self.folded = folded
+        """How many lanes the loops have of which chains are written out."""
 
     def type(self, type_: str) -> str:
         return vector_type(type_, self.lanes)
@@ -68,6 +70,8 @@ class BodyText:
             return self.call(each, args)
         if op == "rarely":
             return self.rarely(each, args)
+        if op == FOLDED:
+            return self.chain(each, args)
         raise NotImplementedError(f"{op} has no text")
 
     def plain(self, word: str, type_: str, args: list[str]) -> str:
@@ -99,6 +103,41 @@ class BodyText:
         out.go(after)
         out.begin(after)
         return out.let(f"phi {self.type(each.type)} [ {usual}, %{before} ], [ {made}, %{last} ]")
+
+    def halved(self, op: str, type_: str, values: list[str]) -> str:
+        """One value of several, in the order of a tree of neighbours."""
+        while len(values) > 1:
+            pairs = zip(values[::2], values[1::2])
+            values = [HANDLERS[op](self, type_, [a, b], [type_] * 2) for a, b in pairs]
+        return values[0]
+
+    def chain(self, each: Instruction, args: list[str]) -> str:
+        """See Note [Chains] in `weft.native.ir.scalar`."""
+        (op, start, unroll), type_, lanes = each.value, each.type, self.folded
+        nothing = self.constant(start, type_)
+
+        def both(a: str, b: str) -> str:
+            return HANDLERS[op](self, type_, [a, b], [type_] * 2)
+
+        place, made = 0, nothing
+        if lanes > 1 and len(args) >= lanes:
+            sums = [[nothing] * lanes for _ in range(unroll)]
+            for step in dict.fromkeys((unroll, 1)):
+                while place + lanes * step <= len(args):
+                    for turn in range(step):
+                        some = args[place + turn * lanes : place + (turn + 1) * lanes]
+                        sums[turn] = list(map(both, sums[turn], some))
+                    place += lanes * step
+            while len(sums) > 1:
+                sums = [list(map(both, a, b)) for a, b in zip(sums[::2], sums[1::2])]
+            (parts,) = sums
+            while len(parts) > 1:
+                half = len(parts) // 2
+                parts = list(map(both, parts[:half], parts[half:]))
+            made = parts[0]
+        for arg in args[place:]:
+            made = both(made, arg)
+        return made
 
     def call(self, each: Instruction, args: list[str]) -> str:
         """Lane by lane, a function whose address stands in the table."""

@@ -7,7 +7,7 @@ compiler is needed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -98,6 +98,37 @@ class Code:
     def when(self, condition: str) -> AbstractContextManager[None]:
         """What is done only if a condition holds."""
         return self.out.when(condition)
+
+    def either(self, condition: str) -> Iterator[bool]:
+        """First what is done where a condition holds, then what is done otherwise."""
+        yes, no, after = self.out.label("then"), self.out.label("else"), self.out.label("after")
+        self.out.choose(condition, yes, no)
+        for label in (yes, no):
+            self.out.begin(label)
+            yield label == yes
+            self.out.go(after)
+        self.out.begin(after)
+
+    def all_lanes(self, bits: str) -> str:
+        """Whether the lower bits of a number ask for every lane: then no mask is needed, which processors
+        without masks of their own are slow with."""
+        return self.out.let(f"icmp eq i64 {bits}, {(1 << self.lanes) - 1}")
+
+    def store_lanes(self, value: str, pointer: str, bits: str) -> None:
+        """Stores the lanes that the lower bits of a number ask for."""
+        for whole in self.either(self.all_lanes(bits)):
+            if whole:
+                self.store(value, pointer)
+            else:
+                self.masked_store(value, pointer, self.lanes_of(bits))
+
+    def store_first(self, value: str, pointer: str, count: str) -> None:
+        """Stores the first lanes; all where the count is greater."""
+        for whole in self.either(self.out.let(f"icmp sge i64 {count}, {self.lanes}")):
+            if whole:
+                self.store(value, pointer)
+            else:
+                self.masked_store(value, pointer, self.first_lanes(count))
 
     def go(self, label: str) -> None:
         """Ends the present block by going to another, which begins."""

@@ -48,7 +48,8 @@ class Plane:
     """How far apart neighbours along a row lie in the source."""
 
     def vectors(self, lanes: int) -> list[int]:
-        """How it is packed: see Note [Tables of a convolution] in `weft.native.cpu.conv_text`."""
+        """How it is packed: see Note [Tables of a convolution] in `weft.native.cpu.conv_text`. Rows lie one
+        behind the other: what a vector writes behind its row is written over by the next one."""
         found: list[int] = []
         for place in range(0, len(self.rows), 5):
             to, come, before, count, behind = self.rows[place : place + 5]
@@ -58,7 +59,7 @@ class Plane:
                 bits = (1 << last) - (1 << first) if last > first else 0
                 if self.column == 2 and bits:
                     bits = (1 << 2 * last - 1) - (1 << 2 * first)
-                stored = (1 << min(width - at, lanes)) - 1
+                stored = (1 << min(self.size - to - at, lanes)) - 1
                 found += [to + at, come + (at - before) * self.column, bits, stored]
         return found
 

@@ -39,6 +39,23 @@ def every_second(code: Code, pointer: str, elements: str, otherwise: str = "zero
     return found
 
 
+def _every_second_one(code: Code, here: str, bits: str) -> str:
+    """The even ones of two vectors' elements, all but the last of which may be there."""
+    found = []
+    for whole in code.either(code.out.let(f"icmp eq i64 {bits}, {(1 << 2 * code.lanes - 1) - 1}")):
+        if whole:  # the second vector ends with the last one that is wanted: nothing behind it is read
+            low, high = code.load(here), code.load(code.past(here, code.lanes - 1))
+            picks = [2 * i if 2 * i < code.lanes else 2 * i + 1 for i in range(code.lanes)]
+            which = ", ".join(f"i32 {pick}" for pick in picks)
+            kinds = f"{code.vector} {low}, {code.vector} {high}"
+            value = code.out.let(f"shufflevector {kinds}, <{code.lanes} x i32> <{which}>")
+        else:
+            value = every_second(code, here, bits)[0]
+        found.append((value, code.out.block))
+    sources = ", ".join(f"[ {value}, %{block} ]" for value, block in found)
+    return code.out.let(f"phi {code.vector} {sources}")
+
+
 @cache
 def pack(type_: str, width: int, column: int) -> str:
     """Planes of channels, padded. Rows are planes.
@@ -63,10 +80,10 @@ def pack(type_: str, width: int, column: int) -> str:
             if column == 1:
                 value = code.masked_load(here, code.lanes_of(bits))
             elif column == 2:
-                value = every_second(code, here, bits)[0]
+                value = _every_second_one(code, here, bits)
             else:
                 value = code.gather(code.spread(here, step), code.lanes_of(bits))
-            code.masked_store(value, code.past(into, to), code.lanes_of(stored))
+            code.store_lanes(value, code.past(into, to), stored)
     return code.text()
 
 
@@ -87,17 +104,25 @@ def together(type_: str, width: int) -> str:
         with code.loop("0", count) as vector:
             line = code.past(table, code.mul(vector.at, 6), "i64")
             to, even, odd, evens, odds, stored = [code.number(i, line) for i in range(6)]
-            first = code.masked_load(code.past(taken, even), code.lanes_of(evens))
-            second = code.masked_load(code.past(taken, odd), code.lanes_of(odds))
-            for half in (0, 1):
-                begin = half * code.lanes // 2
-                picks = [begin + i // 2 + (code.lanes if i % 2 else 0) for i in range(code.lanes)]
-                which = ", ".join(f"i32 {pick}" for pick in picks)
-                kinds = f"{code.vector} {first}, {code.vector} {second}"
-                value = code.out.let(f"shufflevector {kinds}, <{code.lanes} x i32> <{which}>")
-                bits = code.out.let(f"lshr i64 {stored}, {half * code.lanes}")
-                there = code.past(code.past(into, to), half * code.lanes)
-                code.masked_store(value, there, code.lanes_of(bits))
+            places = [(code.past(taken, even), evens), (code.past(taken, odd), odds)]
+            all_bits = (1 << 2 * code.lanes) - 1
+            for whole in code.either(code.out.let(f"icmp eq i64 {stored}, {all_bits}")):
+                if whole:
+                    kinds = ", ".join(f"{code.vector} {code.load(place)}" for place, _ in places)
+                else:
+                    values = [code.masked_load(place, code.lanes_of(bits)) for place, bits in places]
+                    kinds = ", ".join(f"{code.vector} {value}" for value in values)
+                for half in (0, 1):
+                    begin = half * code.lanes // 2
+                    picks = [begin + i // 2 + (code.lanes if i % 2 else 0) for i in range(code.lanes)]
+                    which = ", ".join(f"i32 {pick}" for pick in picks)
+                    value = code.out.let(f"shufflevector {kinds}, <{code.lanes} x i32> <{which}>")
+                    there = code.past(code.past(into, to), half * code.lanes)
+                    if whole:
+                        code.store(value, there)
+                    else:
+                        bits = code.out.let(f"lshr i64 {stored}, {half * code.lanes}")
+                        code.masked_store(value, there, code.lanes_of(bits))
     return code.text()
 
 
@@ -372,14 +397,22 @@ def _stored(code: Code, values: list[str], number: str, here: str, rest: str, go
     with code.loop(code.number(1, line), code.number(2, line)) as segment:
         line = code.past(goal.segments, code.mul(segment.at, 2), "i64")
         there, bits = code.past(here, code.number(0, line)), code.number(1, line)
-        for i, value in enumerate(values):
-            if i:
-                there = code.past(there, goal.output)
-            own = bits
-            if rest:
-                fits = code.out.let(f"icmp sgt i64 {rest}, {i}")
-                own = code.out.let(f"select i1 {fits}, i64 {bits}, i64 0")
-            if goal.column:
-                code.scatter(value, code.spread(there, goal.column), code.lanes_of(own))
-            else:
-                code.masked_store(value, there, code.lanes_of(own))
+        whole = code.all_lanes(bits)
+        if rest:
+            every = code.out.let(f"icmp sge i64 {rest}, {len(values)}")
+            whole = code.out.let(f"and i1 {whole}, {every}")
+        for plain in (False,) if goal.column else code.either(whole):
+            place = there
+            for i, value in enumerate(values):
+                place = code.past(place, goal.output) if i else there
+                if plain:
+                    code.store(value, place)
+                    continue
+                own = bits
+                if rest:
+                    fits = code.out.let(f"icmp sgt i64 {rest}, {i}")
+                    own = code.out.let(f"select i1 {fits}, i64 {bits}, i64 0")
+                if goal.column:
+                    code.scatter(value, code.spread(place, goal.column), code.lanes_of(own))
+                else:
+                    code.masked_store(value, place, code.lanes_of(own))

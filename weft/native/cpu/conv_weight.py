@@ -30,6 +30,12 @@ from weft.native.plan.work import CHUNK
 NEAR: Final = 24 << 10
 """How many bytes of the gradient are used again and again before others are."""
 MOST_CHUNKS: Final = 8
+LEAST_ENTRIES: Final = 192
+"""So many entries at least share what it takes to lay a gradient in order."""
+POINTERS: Final = 8
+"""How many addresses are held in registers besides what a loop needs: more would be read from the stack."""
+LATENCY: Final = 8
+"""Multiplications that are under way at once: fewer sums wait for each other."""
 
 
 @record(frozen=True, slots=True)
@@ -50,15 +56,23 @@ def tile_for(outputs: int, entries: int, vectors: int, pixels: int, lanes: int, 
             if block <= lanes and block * taps + taps + 1 <= most:
                 each = vectors * max(block * taps + 0.35 * (block + taps), 4.0) + 3 * taps * lanes
                 found.append((-(-outputs // block) * -(-entries // taps) * each, Tile(block, taps)))
-    for wide in (1, 2):
-        for taps in range(6, (most - 1) // wide):
+    for wide in (1, 2, 3, 4):
+        for taps in range(3, POINTERS + 1):
             if wide * (taps + 1) + 1 > most:
                 continue
-            each = pixels * (wide * taps + 2.0)
+            each = pixels * (max(wide * taps, wide + taps + 1, LATENCY) + 1.0)
             cost = -(-outputs // (wide * lanes)) * -(-entries // taps) * each
             cost += -(-outputs // lanes) * pixels * 10.0
             found.append((cost, Tile(wide * lanes, taps, True)))
     return min(found, key=lambda each: each[0])[1]
+
+
+def shares(entries: int, taps: int, blocks: int) -> tuple[int, int]:
+    """How many entries a row has that all examples are summed for, and how many such rows a block has: enough
+    for chunks, but no shorter than is worth while."""
+    most = max(1, min(-(-2 * MOST_CHUNKS // blocks), entries // LEAST_ENTRIES))
+    each = -(-entries // (most * taps)) * taps
+    return each, -(-entries // each)
 
 
 def rows_of(tables: Tables, moves: Shape, lanes: int) -> tuple[list[int], list[int]]:
@@ -93,8 +107,11 @@ def weight_gradient(
     tile = tile_for(sides.outputs, len(entries), count, pixels, lanes, width)
     blocks = -(-sides.outputs // tile.block)
     all_blocks = sides.groups * blocks
-    whole = sides.examples >= 4 or sides.examples > all_blocks
-    rows = sides.examples if whole else all_blocks
+    each, splits = shares(len(entries), tile.taps, all_blocks)
+    whole = all_blocks * splits < MOST_CHUNKS and (sides.examples >= 4 or sides.examples > all_blocks)
+    if whole:
+        each, splits = len(entries), 1
+    rows = sides.examples if whole else all_blocks * splits
     work = sides.examples * sides.groups * sides.outputs * pixels * len(entries) * PRODUCT
     work *= 1 if type_ == "f32" else 2
     chunks = greatest(1, least(whole_number(work) // CHUNK, MOST_CHUNKS, rows))
@@ -104,19 +121,21 @@ def weight_gradient(
     parts, size = chunks if whole else 1, all_blocks * len(entries) * tile.block
     x_group = sides.inputs * plane.size
     numbers = [int(whole), sides.examples, sides.groups, blocks, sides.outputs, len(entries), parts * size]
+    numbers += [together * room, splits, each]
     if tile.turned:
         lines, places = rows_of(tables, g.strides[2:], lanes)
-        numbers += [together * room, len(lines) // 3, together, sides.groups * x_group, x_group]
+        numbers += [len(lines) // 3, together, sides.groups * x_group, x_group]
         numbers += [g.strides[0], g.strides[1], g.strides[-1], g.offset, pixels]
         listed = [lines, places, entries]
         text = texts.turned(type_, width, tile.block // lanes, tile.taps, g.strides[-1] == 1)
     else:
         vectors, segments, _ = vector_tables([variant], 1)
         masks = [sum(mask for _, mask in each) for _, each in variant.vectors]
-        numbers += [together * room, count, together, sides.groups * x_group, x_group]
+        numbers += [count, together, sides.groups * x_group, x_group]
         numbers += [g.strides[0], g.strides[1], g.strides[-1], g.offset]
         listed = [vectors, segments, entries, masks]
-        text = texts.gradient(type_, width, tile.block, tile.taps, g.strides[-1] == 1)
+        full = all(mask == (1 << lanes) - 1 for mask in masks)
+        text = texts.gradient(type_, width, tile.block, tile.taps, g.strides[-1] == 1, full)
     place = 3 + len(numbers) + len(listed)
     for table in listed:
         numbers.append(place)
@@ -127,7 +146,7 @@ def weight_gradient(
         text, "convolution_weight", shape, type_, [g.base, packed], numbers, rows, work, MOST_CHUNKS
     )
     numbers = [parts, blocks, sides.outputs, len(entries), size]
-    text = texts.combined(type_, tile.block)
+    text = texts.combined(type_, width, tile.block)
     return direct(
         text, "convolution_weight sum", result, type_, [sums], numbers, all_blocks, parts * size * MOVE / 2
     )

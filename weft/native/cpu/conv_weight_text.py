@@ -18,7 +18,8 @@ class Ranges:
     """Which examples and blocks of groups a chunk has, and where its sums and its room are."""
 
     def __init__(self, code: Code, target: str, fields: list[str], block: int) -> None:
-        whole, examples, groups, blocks, _, entries, begin, room = fields
+        whole, examples, groups, blocks, self.outputs, entries, begin, room, self.splits, self.each = fields
+        self.blocks, self.entries = blocks, entries
         by_example = code.out.let(f"icmp ne i64 {whole}, 0")
         all_blocks = code.mul(groups, blocks)
         choices = (("%lo", "0"), ("%hi", examples), ("0", "%lo"), (all_blocks, "%hi"), ("%chunk", "0"))
@@ -31,25 +32,36 @@ class Ranges:
         with code.loop("0", room, code.lanes) as at:  # so that all memory is somebody's
             code.store("zeroinitializer", code.past(self.near, at.at))
 
+    def row(self, code: Code, number: str, block: int) -> tuple[str, str, str, str, str]:
+        """Of a row: its group, its first output channel, where its block's sums are, its entries."""
+        which, split = code.apart(number, self.splits)
+        g, b = code.apart(which, self.blocks)
+        begin = code.mul(split, self.each)
+        end = code.least(code.add(begin, self.each), self.entries)
+        return g, code.mul(b, block), code.past(self.sums, code.mul(which, self.length)), begin, end
+
 
 @cache
-def gradient(type_: str, width: int, block: int, taps: int, unit: bool) -> str:
+def gradient(type_: str, width: int, block: int, taps: int, unit: bool, full: bool) -> str:
     """Products of vectors of the gradient with those of the input, summed over pixels, for `block` output
     channels and `taps` entries at once. Rows are examples, each chunk with sums of its own, or (where `whole`
-    is 0) blocks of groups. Sums lie by part, block, entry and output channel; behind them, each chunk has
-    room for some examples' vectors of one block: they are read again and again, and stay near.
+    is 0) shares of the entries of blocks of groups. Sums lie by part, block, entry and output channel; behind
+    them, each chunk has room for some examples' vectors of one block: they are read again and again, and stay
+    near. Where vectors are `full`, all of their lanes are pixels.
 
-    0 result, gradient, packed input    3 whole, examples, groups, blocks a group, outputs a group, entries
-    9 vectors, examples at once, where room begins, room    13 input: of an example, of a group    15
-    gradient: of an example, of an output, of a column, start    19 tables: vectors, segments, entries, masks
+    0 result, gradient, packed input    3 whole, examples, groups, blocks a group, outputs a group, entries,
+    where room begins, room, shares of a block, entries of a share    13 vectors, examples at once    15
+    input: of an example, of a group    17 gradient: of an example, of an output, of a column, start    21
+    tables: vectors, segments, entries, masks
     """
     code = Code(type_, width)
     target, source, packed = code.buffer(0), code.buffer(1), code.buffer(2)
-    fields = code.numbers(3, 8)
-    blocks, outputs, entries = fields[3:6]
-    count, together = code.numbers(11, 2)
-    x_example, x_group, example, output, column, start = code.numbers(13, 6)
-    table, segments, offsets, masks = [code.table(place) for place in code.numbers(19, 4)]
+    fields = code.numbers(3, 10)
+    outputs, entries = fields[4:6]
+    count, together = code.numbers(13, 2)
+    x_example, x_group, example, output, column, start = code.numbers(15, 6)
+    table, segments, offsets, masks = [code.table(place) for place in code.numbers(21, 4)]
+    masks = "" if full else masks
     source = code.past(source, start)
     ranges = Ranges(code, target, fields, block)
     room = code.room(block * taps)
@@ -59,8 +71,7 @@ def gradient(type_: str, width: int, block: int, taps: int, unit: bool) -> str:
         fresh = code.out.let(f"icmp eq i64 {some.at}, {low}")
         until = code.least(code.add(some.at, together), high)
         with code.loop(ranges.first, ranges.last) as outer:
-            g, b = code.apart(outer.at, blocks)
-            k = code.mul(b, block)
+            g, k, into, first, behind = ranges.row(code, outer.at, block)
             channel = code.add(code.mul(g, outputs), k)
             taken = code.past(source, code.mul(channel, output))
             rest = code.sub(outputs, k)
@@ -71,8 +82,7 @@ def gradient(type_: str, width: int, block: int, taps: int, unit: bool) -> str:
                     code, here, slot, rest, output, "" if unit else column, table, segments, count, block
                 )
             x = code.past(packed, code.mul(g, x_group))
-            into = code.past(ranges.sums, code.mul(outer.at, ranges.length))
-            with code.loop("0", entries, taps) as entry:
+            with code.loop(first, behind, taps) as entry:
                 limit = code.sub(entries, 1)
                 starts = []
                 for t in range(taps):
@@ -137,8 +147,11 @@ def _products(
     types = [code.vector] * (block * taps) + ["ptr"]
     with code.loop("0", count, 1, list(zip(types, values))) as loop:
         at = code.number(code.mul(loop.at, 3), table)
-        mask = code.lanes_of(code.number(loop.at, masks))
-        taken = [code.masked_load(code.past(start, at), mask) for start in starts]
+        if masks:
+            mask = code.lanes_of(code.number(loop.at, masks))
+            taken = [code.masked_load(code.past(start, at), mask) for start in starts]
+        else:
+            taken = [code.load(code.past(start, at)) for start in starts]
         now = loop.values[-1]
         for i in range(block):
             factor = code.load(code.past(now, i * code.lanes))
@@ -179,19 +192,18 @@ def turned(type_: str, width: int, wide: int, taps: int, unit: bool) -> str:
     """The same with channels as lanes, `wide` vectors of them, and one pixel after the other: no lane is idle
     where rows of pixels are short.
 
-    0 result, gradient, packed input    3 whole, examples, groups, blocks a group, outputs a group, entries
-    9 where room begins, room    11 vectors, examples at once    13 input: of an example, of a group    15
-    gradient: of an example, of an output, of a column, start    19 pixels, tables: vectors (where from, which
-    lanes, first pixel), pixels (where their input lies), entries
+    0 result, gradient, packed input    3 as above    13 vectors, examples at once    15 input: of an example,
+    of a group    17 gradient: of an example, of an output, of a column, start    21 pixels, tables: vectors
+    (where from, which lanes, first pixel), pixels (where their input lies), entries
     """
     code = Code(type_, width)
     block = wide * code.lanes
     target, source, packed = code.buffer(0), code.buffer(1), code.buffer(2)
-    fields = code.numbers(3, 8)
-    blocks, outputs, entries = fields[3:6]
-    count, together = code.numbers(11, 2)
-    x_example, x_group, example, output, column, start, pixels = code.numbers(13, 7)
-    table, places, offsets = [code.table(place) for place in code.numbers(20, 3)]
+    fields = code.numbers(3, 10)
+    outputs, entries = fields[4:6]
+    count, together = code.numbers(13, 2)
+    x_example, x_group, example, output, column, start, pixels = code.numbers(15, 7)
+    table, places, offsets = [code.table(place) for place in code.numbers(22, 3)]
     source = code.past(source, start)
     ranges = Ranges(code, target, fields, block)
     room = code.room(wide * taps)
@@ -200,8 +212,7 @@ def turned(type_: str, width: int, wide: int, taps: int, unit: bool) -> str:
         fresh = code.out.let(f"icmp eq i64 {some.at}, {ranges.low}")
         until = code.least(code.add(some.at, together), ranges.high)
         with code.loop(ranges.first, ranges.last) as outer:
-            g, b = code.apart(outer.at, blocks)
-            k = code.mul(b, block)
+            g, k, into, first, behind = ranges.row(code, outer.at, block)
             taken = code.past(source, code.mul(code.add(code.mul(g, outputs), k), output))
             rest = code.sub(outputs, k)
             with code.loop(some.at, until) as n:
@@ -209,8 +220,7 @@ def turned(type_: str, width: int, wide: int, taps: int, unit: bool) -> str:
                 here = code.past(taken, code.mul(n.at, example))
                 _pixels(code, here, slot, rest, output, "" if unit else column, table, count, wide)
             x = code.past(packed, code.mul(g, x_group))
-            into = code.past(ranges.sums, code.mul(outer.at, ranges.length))
-            with code.loop("0", entries, taps) as entry:
+            with code.loop(first, behind, taps) as entry:
                 limit = code.sub(entries, 1)
                 starts = []
                 for t in range(taps):
@@ -239,6 +249,8 @@ def _pixels(
     with code.loop("0", str(wide)) as part:
         first = code.mul(part.at, code.lanes)
         left = code.sub(rest, first)
+        every = code.out.let(f"icmp sge i64 {left}, {code.lanes}")
+        every = "false" if column else every
         held = [code.past(here, code.mul(first, output))]
         inside = []
         for i in range(code.lanes):
@@ -249,17 +261,22 @@ def _pixels(
         with code.loop("0", count) as vector:
             line = code.past(table, code.mul(vector.at, 3), "i64")
             place, bits, pixel = [code.number(i, line) for i in range(3)]
-            rows = []
-            for i in range(code.lanes):
-                mask = code.lanes_of(code.out.let(f"and i64 {bits}, {inside[i]}"))
-                there = code.past(held[i], place)
-                if column:
-                    rows.append(code.gather(code.spread(there, column), mask))
-                else:
-                    rows.append(code.masked_load(there, mask))
             into = code.past(code.past(slot, code.mul(pixel, wide * code.lanes)), first)
-            for i, row in enumerate(transposed(code, rows)):
-                code.store(row, code.past(into, i * wide * code.lanes))
+            whole = code.out.let(f"and i1 {every}, {code.all_lanes(bits)}")
+            for plain in code.either(whole):
+                rows = []
+                for i in range(code.lanes):
+                    there = code.past(held[i], place)
+                    if plain and not column:
+                        rows.append(code.load(there))
+                        continue
+                    mask = code.lanes_of(code.out.let(f"and i64 {bits}, {inside[i]}"))
+                    if column:
+                        rows.append(code.gather(code.spread(there, column), mask))
+                    else:
+                        rows.append(code.masked_load(there, mask))
+                for i, row in enumerate(transposed(code, rows)):
+                    code.store(row, code.past(into, i * wide * code.lanes))
 
 
 def _by_pixels(
@@ -288,25 +305,40 @@ def _added(code: Code, value: str, into: str, fresh: str) -> None:
 
 
 @cache
-def combined(type_: str, block: int) -> str:
-    """The sums of all parts, added up in order, as weights lie. Rows are blocks of groups.
+def combined(type_: str, width: int, block: int) -> str:
+    """The sums of all parts, added up in order, as weights lie: vectors of channels are turned round, so many
+    entries at a time. Rows are blocks of groups.
 
     0 result, sums    2 parts, blocks a group, outputs a group, entries, size of a part
     """
-    code = Code(type_, block * (4 if type_ == "f32" else 8))
+    size = 4 if type_ == "f32" else 8
+    code = Code(type_, min(width, block * size))
     target, source = code.buffer(0), code.buffer(1)
-    parts, blocks, outputs, entries, size = code.numbers(2, 5)
+    parts, blocks, outputs, entries, size_of_part = code.numbers(2, 5)
     with code.loop("%lo", "%hi") as row:
         g, b = code.apart(row.at, blocks)
         k = code.mul(b, block)
-        mask = code.first_lanes(code.sub(outputs, k))
+        rest = code.sub(outputs, k)
         into = code.past(target, code.mul(code.add(code.mul(g, outputs), k), entries))
         taken = code.past(source, code.mul(code.mul(row.at, entries), block))
-        with code.loop("0", entries) as entry:
-            here = code.past(taken, code.mul(entry.at, block))
-            first = code.load(here)
-            with code.loop("1", parts, 1, [(code.vector, first), ("ptr", here)]) as part:
-                there = code.past(part.values[1], size)
-                part.following = [code.plus(part.values[0], code.load(there)), there]
-            code.scatter(part.values[0], code.spread(code.past(into, entry.at), entries), mask)
+        last = code.sub(entries, 1)
+        with code.loop("0", entries, code.lanes) as entry, code.loop("0", str(block), code.lanes) as lane:
+            there = [code.least(code.add(entry.at, i), last) for i in range(code.lanes)]
+            here = [code.past(code.past(taken, code.mul(each, block)), lane.at) for each in there]
+            firsts = [(code.vector, code.load(each)) for each in here]
+            with code.loop("1", parts, 1, [*firsts, ("i64", size_of_part)]) as part:
+                moved = part.values[-1]
+                part.following = [
+                    code.plus(value, code.load(code.past(each, moved)))
+                    for value, each in zip(part.values, here)
+                ]
+                part.following.append(code.add(moved, size_of_part))
+            mask = code.first_lanes(code.sub(entries, entry.at))
+            goal = code.past(code.past(into, code.mul(lane.at, entries)), entry.at)
+            left = code.sub(rest, lane.at)
+            for number, value in enumerate(transposed(code, part.values[:-1])):
+                if number:
+                    goal = code.past(goal, entries)
+                with code.when(code.out.let(f"icmp sgt i64 {left}, {number}")):
+                    code.masked_store(value, goal, mask)
     return code.text()

@@ -16,50 +16,27 @@ chunk      the number of this part, which says where partial results go
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from weft.native.cpu.body_text import HANDLERS, BodyText
-from weft.native.cpu.writer import Writer, element_type, literal, memory_type
-from weft.native.ir.kernels import LANES, Fold, Kernel, Phase, Scope, Step
-from weft.native.ir.scalar import FLOATS, TYPES, Instruction, bits_of
-
-COMBINED: Final = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
-
-SHORT: Final = 12
-"""So many instructions do not hide that an addition waits for the one before."""
-
-
-def identity(fold: Fold) -> Any:
-    """What a fold starts from."""
-    kind = TYPES[fold.type]
-    if fold.kind in ("sum", "any"):
-        return 0
-    if fold.kind in ("prod", "all"):
-        return 1
-    if fold.type in FLOATS:
-        return float("-inf") if fold.kind == "max" else float("inf")
-    limits: Any = (0, 1) if fold.type == "b1" else (_low(kind), _high(kind))
-    return limits[0] if fold.kind == "max" else limits[1]
-
-
-def _low(kind: Any) -> int:
-    return 0 if kind.kind == "u" else -(1 << (8 * kind.itemsize - 1))
-
-
-def _high(kind: Any) -> int:
-    return int((1 << (8 * kind.itemsize - (0 if kind.kind == "u" else 1))) - 1)
-
-
-def size_of(type_: str) -> int:
-    return 1 if type_ == "b1" else bits_of(type_) // 8
-
-
-def lanes_for(kernel: Kernel, vector_bytes: int) -> int:
-    """How many elements are worked on at once: a vector of the smallest numbers that matter."""
-    types = {each.type for phase in kernel.phases for each in phase.body} | {a.type for a in kernel.accesses}
-    sizes = [size_of(type_) for type_ in types if type_ in FLOATS or type_ in ("i32", "i64", "u32", "u64")]
-    return vector_bytes // min(sizes, default=4)
+from weft.native.cpu.strided_text import Shuffles, loaded
+from weft.native.cpu.writer import Writer, element_type, literal, memory_type, vector_type
+from weft.native.ir.kernels import (
+    COMBINED,
+    Access,
+    Fold,
+    Kernel,
+    Phase,
+    Scope,
+    Step,
+    Store,
+    identity,
+    lane_bytes,
+    size_of,
+    unrolled_by,
+)  # fmt: skip
+from weft.native.ir.scalar import FLOATS, Instruction, bits_of
 
 
 def alike_gathers(body: Sequence[Instruction], kernel: Kernel) -> Iterator[Instruction]:
@@ -79,18 +56,21 @@ class KernelText:
 
     def __init__(self, kernel: Kernel, writer: Writer, vector_bytes: int = 32) -> None:
         self.kernel, self.out = kernel, writer
-        self.lanes = lanes_for(kernel, vector_bytes)
-        self.one = BodyText(writer, 1)
-        self.many = BodyText(writer, self.lanes)
+        self.lanes = vector_bytes // lane_bytes(kernel)
+        self.one = BodyText(writer, 1, self.lanes)
+        self.many = BodyText(writer, self.lanes, self.lanes)
         self.folds: list[str] = []
         self.fold_types: list[str] = []
         self.totals: dict[int, str] = {}
+        self.rooms: dict[int, str] = {}
         self.pointers: list[str] = []
         self.fixed: dict[int, str] = {}
         self.known_one: dict[int, str] = {}
         self.known_many: dict[int, str] = {}
         bodies = [body for phase in kernel.phases for body in (phase.body, phase.after)]
         self.loaded = {each.value for body in bodies for each in body if each.op == "load"}
+        self.stretches = self.read_together()
+        self.taken_apart: dict[tuple[int, str], Mapping[int, str]] = {}
         self.alike = {each for phase in kernel.phases for each in alike_gathers(phase.body, kernel)}
 
     # -- the whole -------------------------------------------------------------------------------------------
@@ -110,12 +90,15 @@ class KernelText:
             place += 3 + kernel.outer
         self.scalars = [self.scalar(place + i, type_) for i, type_ in enumerate(kernel.scalars)]
         self.start, self.end = ("%lo", "%hi") if not kernel.outer else ("0", self.sizes[-1])
+        self.row_number = "%lo"
+        if kernel.outer or kernel.rows:
+            self.clear_totals()
         self.clear_columns()
         if kernel.outer:
             self.rows()
         else:
             self.row([])
-            self.keep_totals({place: self.totals[place] for place in self.totals})
+        self.keep_totals()
         out.line("ret void")
         out.lines.append("}")
 
@@ -153,29 +136,17 @@ class KernelText:
         self.out.begin(head)
         row, following = out.name("row"), out.name("row")
         slot = len(out.lines)
-        total_names = {
-            number: out.name("total")
-            for number, fold in enumerate(self.all_folds())
-            if fold.scope is Scope.ALL
-        }
         more = out.let(f"icmp slt i64 {row}, %hi")
         out.choose(more, body, done)
         self.out.begin(body)
-        self.totals = dict(total_names)
+        self.row_number = row
         self.row(self.axes(row))
         out.line(f"{following} = add i64 {row}, 1")
         out.go(head)
         last = self.out.block
         phis = [f"  {row} = phi i64 [ %lo, %{before} ], [ {following}, %{last} ]"]
-        for number, fold in enumerate(self.all_folds()):
-            if number in total_names:
-                start = literal(identity(fold), fold.type)
-                type_ = element_type(fold.type)
-                phi = f"phi {type_} [ {start}, %{before} ], [ {self.totals[number]}, %{last} ]"
-                phis.append(f"  {total_names[number]} = {phi}")
         out.lines[slot:slot] = phis
         self.out.begin(done)
-        self.keep_totals(total_names)
 
     def all_folds(self) -> list[Fold]:
         return [fold for phase in self.kernel.phases for fold in phase.folds]
@@ -216,26 +187,27 @@ class KernelText:
         place = self.start
         self.settle(phase)
         if self.lanes > 1:
-            unroll = self.unroll(phase) if rowwise else 1
+            unroll = unrolled_by(phase) if rowwise and not self.kernel.rows else 1
             vectors = [[self.many.constant(identity(fold), fold.type)] * unroll for fold in rowwise]
             place, vectors = self.walk(phase, rowwise, place, vectors, self.lanes, unroll)
             if unroll > 1 and not self.kernel.even:
                 heads = [[each[0]] for each in vectors]
                 place, heads = self.walk(phase, rowwise, place, heads, self.lanes, 1)
                 vectors = [[head[0], *each[1:]] for head, each in zip(heads, vectors)]
-            starts = [self.gather_lanes(fold, each) for fold, each in zip(rowwise, vectors)]
+            if self.kernel.rows:
+                for number, (fold, (vector,)) in enumerate(zip(rowwise, vectors)):
+                    self.put_total(fold.type, self.rooms[number], vector, self.lanes)
+            else:
+                starts = [self.gather_lanes(fold, each) for fold, each in zip(rowwise, vectors)]
         scalars = [[start] for start in starts]
         if self.lanes == 1 or not self.kernel.even:
             place, scalars = self.walk(phase, rowwise, place, scalars, 1, 1)
         results = iter([each[0] for each in scalars])
         for number, fold in enumerate(phase.folds):
             result = "poison" if fold.scope is Scope.COLUMN else next(results)
-            if fold.scope is Scope.ALL:
-                before = self.totals.get(self.number_of(phase, number))
-                if before is not None:
-                    result = HANDLERS[COMBINED[fold.kind]](
-                        self.one, fold.type, [before, result], [fold.type] * 2
-                    )
+            if fold.scope is Scope.ALL and self.kernel.outer:
+                self.add_to_total(self.number_of(phase, number), fold, result, self.row_number)
+            elif fold.scope is Scope.ALL and not self.kernel.rows:
                 self.totals[self.number_of(phase, number)] = result
             self.folds.append(result)
             self.fold_types.append(fold.type)
@@ -247,13 +219,6 @@ class KernelText:
                 self.fold_types.append(phase.after[each].type)
             for store in phase.kept:
                 self.store(store.access, names[store.value], "0", 1)
-
-    def unroll(self, phase: Phase) -> int:
-        """How many vectors a fold takes at a time: few, where their elements take longer than additions wait
-        for each other.
-        """
-        length = sum(each.op not in ("const", "fold", "scalar") for each in phase.body)
-        return LANES if length <= SHORT else LANES // 2 if length <= 4 * SHORT else 1
 
     def settle(self, phase: Phase) -> None:
         """Computes what is the same for all elements of the row, before they are walked along."""
@@ -313,9 +278,14 @@ class KernelText:
             at = place if not turn else out.let(f"add i64 {place}, {turn * lanes}")
             known = self.known_one if lanes == 1 else self.known_many
             values = text.write(phase.body, self.leaves(at, lanes), known)
-            for store in phase.stores:
+            if lanes > 1:
+                self.store_vectors(phase.stores, values, at)
+            for store in phase.stores if lanes == 1 else ():
                 self.store(store.access, values[store.value], at, lanes)
             for number, fold in enumerate(folds):
+                if lanes == 1 and self.kernel.rows:
+                    self.add_to_total(number, fold, values[fold.value], at)
+                    continue
                 args = [results[number][turn], values[fold.value]]
                 results[number][turn] = HANDLERS[COMBINED[fold.kind]](text, fold.type, args, [fold.type] * 2)
             self.fold_columns(phase, values, at, lanes)
@@ -331,14 +301,15 @@ class KernelText:
         return place, names
 
     def gather_lanes(self, fold: Fold, vectors: list[str]) -> str:
-        """One number of several vectors: by halves, always in the same order."""
-        handler, out = HANDLERS[COMBINED[fold.kind]], self.out
-        while len(vectors) > 1:
-            pairs = zip(vectors[::2], vectors[1::2])
-            vectors = [handler(self.many, fold.type, [a, b], [fold.type] * 2) for a, b in pairs]
-        value, lanes = vectors[0], self.lanes
+        """One number of several vectors."""
+        whole = self.many.halved(COMBINED[fold.kind], fold.type, vectors)
+        return self.one_of_lanes(COMBINED[fold.kind], fold.type, whole)
+
+    def one_of_lanes(self, op: str, type_: str, value: str) -> str:
+        """One number of a vector: by halves, always in the same order."""
+        handler, out, lanes = HANDLERS[op], self.out, self.lanes
         while lanes > 1:
-            whole = f"<{lanes} x {element_type(fold.type)}>"
+            whole = f"<{lanes} x {element_type(type_)}>"
             half = lanes // 2
             parts = []
             for start in (0, half):
@@ -347,9 +318,9 @@ class KernelText:
                     out.let(f"shufflevector {whole} {value}, {whole} poison, <{half} x i32> <{mask}>")
                 )
             if half == 1:
-                narrow = f"<1 x {element_type(fold.type)}>"
+                narrow = f"<1 x {element_type(type_)}>"
                 parts = [out.let(f"extractelement {narrow} {part}, i64 0") for part in parts]
-            value = handler(BodyText(out, half), fold.type, parts, [fold.type] * 2)
+            value = handler(BodyText(out, half, self.lanes), type_, parts, [type_] * 2)
             lanes = half
         return value
 
@@ -427,6 +398,8 @@ class KernelText:
             return self.fixed[number] if lanes == 1 else self.splat(self.fixed[number], access.type)
         if lanes == 1:
             return self.load_one(number, at)
+        if access.apart and access.leader in self.stretches:
+            return self.load_apart(access, at)
         whole = f"<{lanes} x {memory_type(access.type)}>"
         if access.step is Step.ONE:
             pointer = self.address(number, at)
@@ -458,6 +431,65 @@ class KernelText:
         if access.type == "b1":
             value = out.let(f"zext {narrow} {value} to {whole}")
         out.line(f"store {whole} {value}, ptr {self.address(number, at)}, align {align}")
+
+    # -- elements that lie apart -----------------------------------------------------------------------------
+    def read_together(self) -> dict[int, list[int]]:
+        """By the first access of a stretch, which of its places are read: of those that are worth it."""
+        found: dict[int, list[int]] = {}
+        for number in sorted(self.loaded):
+            access = self.kernel.accesses[number]
+            if access.apart:
+                found.setdefault(access.leader, []).append(access.place)
+        return {
+            leader: places for leader, places in found.items()
+            if self.kernel.accesses[leader].apart <= self.lanes * len(places)
+        }  # fmt: skip
+
+    def load_apart(self, access: Access, at: str) -> str:
+        """A vector of elements that lie apart."""
+        key, out, leader = (access.leader, at), self.out, access.leader
+        memory = memory_type(access.type)
+        if key not in self.taken_apart:
+            start = self.address(leader, at)
+            whole, align = f"<{self.lanes} x {memory}>", f"align {size_of(access.type)}"
+
+            def load(distance: int) -> str:
+                pointer = out.let(f"getelementptr {memory}, ptr {start}, i64 {distance}")
+                return out.let(f"load {whole}, ptr {pointer}, {align}")
+
+            shuffles = Shuffles(out, memory, self.lanes)
+            self.taken_apart[key] = loaded(shuffles, access.apart, self.stretches[leader], load)
+        value = self.taken_apart[key][access.place]
+        if access.type == "b1":
+            value = out.let(f"icmp ne <{self.lanes} x i8> {value}, zeroinitializer")
+        return value
+
+    def store_vectors(self, stores: Sequence[Store], values: Sequence[str], at: str) -> None:
+        """What a phase keeps of several elements: whole stretches as they lie."""
+        stretches: dict[int, dict[int, Store]] = {}
+        for store in stores:
+            access = self.kernel.accesses[store.access]
+            if access.apart:
+                stretches.setdefault(access.leader, {})[access.place] = store
+            else:
+                self.store(store.access, values[store.value], at, self.lanes)
+        for leader, found in stretches.items():
+            access = self.kernel.accesses[leader]
+            if len(found) < access.apart:
+                for store in found.values():
+                    self.store(store.access, values[store.value], at, self.lanes)
+                continue
+            self.store_apart(access, leader, [values[found[n].value] for n in range(access.apart)], at)
+
+    def store_apart(self, access: Access, leader: int, values: list[str], at: str) -> None:
+        """All elements of a stretch."""
+        out, memory, lanes = self.out, memory_type(access.type), self.lanes
+        if access.type == "b1":
+            values = [out.let(f"zext <{lanes} x i1> {each} to <{lanes} x i8>") for each in values]
+        start = self.address(leader, at)
+        for number, vector in enumerate(Shuffles(out, memory, lanes).together(values, access.apart)):
+            pointer = out.let(f"getelementptr {memory}, ptr {start}, i64 {number * lanes}")
+            out.line(f"store <{lanes} x {memory}> {vector}, ptr {pointer}, align {size_of(access.type)}")
 
     # -- partial results -------------------------------------------------------------------------------------
     def column_folds(self) -> list[Fold]:
@@ -508,12 +540,47 @@ class KernelText:
                 made = HANDLERS[COMBINED[fold.kind]](text, fold.type, args, [fold.type] * 2)
                 self.store(fold.access, made, at, lanes)
 
-    def keep_totals(self, totals: dict[int, str]) -> None:
+    def clear_totals(self) -> None:
+        """Starts what is folded over all rows: a vector in memory, to whose lanes rows are added in turn."""
         for number, fold in enumerate(self.all_folds()):
-            if number in totals:
+            if fold.scope is Scope.ALL:
+                room = self.out.let(f"alloca [{self.lanes} x {memory_type(fold.type)}], align 64")
+                self.rooms[number] = room
+                self.put_total(fold.type, room, self.many.constant(identity(fold), fold.type), self.lanes)
+
+    def put_total(self, type_: str, pointer: str, value: str, lanes: int) -> None:
+        if type_ == "b1":
+            value, type_ = (
+                self.out.let(f"zext {vector_type('b1', lanes)} {value} to {vector_type('u8', lanes)}"),
+                "u8",
+            )
+        self.out.line(f"store {vector_type(type_, lanes)} {value}, ptr {pointer}, align {size_of(type_)}")
+
+    def total(self, type_: str, pointer: str, lanes: int) -> str:
+        whole = vector_type("u8" if type_ == "b1" else type_, lanes)
+        value = self.out.let(f"load {whole}, ptr {pointer}, align {size_of(type_)}")
+        return (
+            self.out.let(f"trunc {whole} {value} to {vector_type('b1', lanes)}") if type_ == "b1" else value
+        )
+
+    def add_to_total(self, number: int, fold: Fold, value: str, row: str) -> None:
+        """Adds what a row gives to its lane."""
+        lane = self.out.let(f"and i64 {self.out.sub(row, '%lo')}, {self.lanes - 1}")
+        pointer = self.out.item_at(self.rooms[number], lane, memory_type(fold.type))
+        args = [self.total(fold.type, pointer, 1), value]
+        made = HANDLERS[COMBINED[fold.kind]](self.one, fold.type, args, [fold.type] * 2)
+        self.put_total(fold.type, pointer, made, 1)
+
+    def keep_totals(self) -> None:
+        """Stores what was folded over everything in the chunk."""
+        for number, fold in enumerate(self.all_folds()):
+            if number in self.rooms:
+                vector = self.total(fold.type, self.rooms[number], self.lanes)
+                self.totals[number] = self.one_of_lanes(COMBINED[fold.kind], fold.type, vector)
+            if number in self.totals:
                 assert fold.access is not None
                 self.pointers = list(self.bases)
-                self.store(fold.access, totals[number], "0", 1)
+                self.store(fold.access, self.totals[number], "0", 1)
 
 
 def kernel_lines(kernel: Kernel, name: str, vector_bytes: int) -> list[str]:

@@ -21,13 +21,20 @@ class Processor:
     argument: str
     """What that takes."""
     futex: int
+    registers: int
+    """How many vectors it holds; twice as many where they have 64 bytes."""
+    fused: str = ""
+    """The feature without which it cannot multiply and add at once; "" where all of the kind can."""
     halves: str = ""
     """The feature without which it does not convert float16; "" where all of the kind do."""
 
+    def registers_of(self, vector_bytes: int) -> int:
+        return 32 if vector_bytes == 64 else self.registers
+
 
 KINDS: Final = {
-    "x86_64": Processor("llvm.x86.sse2.pause", "", 202, "+f16c"),
-    "aarch64": Processor("llvm.aarch64.isb", "i32 15", 98),  # `yield` does nothing on most cores
+    "x86_64": Processor("llvm.x86.sse2.pause", "", 202, 16, "+fma", "+f16c"),
+    "aarch64": Processor("llvm.aarch64.isb", "i32 15", 98, 32),  # `yield` does nothing on most cores
 }
 YIELD: Final = "sched_yield"
 CLOCK: Final = "clock_gettime"

@@ -39,7 +39,8 @@ def across(type_: str, width: int, weighted: bool) -> str:
         into = code.past(target, code.mul(row.at, inner))
         taken = code.past(source, code.mul(code.mul(o, length), inner))
         with code.loop("0", inner, code.lanes) as at:
-            mask = code.first_lanes(code.sub(inner, at.at))
+            left = code.sub(inner, at.at)
+            mask = code.first_lanes(left)
             here = code.past(taken, at.at)
             with code.loop(first, last, 1, [(code.vector, "splat " + _minus_zero(code))]) as entry:
                 line = code.past(lists, code.mul(entry.at, 2), "i64")
@@ -48,7 +49,7 @@ def across(type_: str, width: int, weighted: bool) -> str:
                 if weighted:
                     value = out.let(f"fmul {code.vector} {value}, {_weight(code, '1', line)}")
                 entry.following = [code.plus(entry.values[0], value)]
-            code.masked_store(entry.values[0], code.past(into, at.at), mask)
+            code.store_first(entry.values[0], code.past(into, at.at), left)
     return code.text()
 
 
@@ -91,6 +92,5 @@ def along(type_: str, width: int, weighted: bool) -> str:
                         weights = out.let(f"fptrunc {wide} {weights} to {code.vector}")
                     value = out.let(f"fmul {code.vector} {value}, {weights}")
                 tap.following = [code.plus(tap.values[0], value)]
-            mask = code.lanes_of(bits)
-            code.masked_store(tap.values[0], code.past(into, code.mul(vector.at, lanes)), mask)
+            code.store_lanes(tap.values[0], code.past(into, code.mul(vector.at, lanes)), bits)
     return code.text()

@@ -24,14 +24,15 @@ class Columns:
         self.code = Code(type_, vector_bytes)
         self.single, self.lanes = single, 1 if single else self.code.lanes
         self.text = BodyText(self.code.out, self.lanes)
-        self.mask = ""
+        self.mask = self.left = ""
 
     def start(self, block: str, columns: str) -> str:
         """The first column of a block; those behind the last one are left alone."""
         if self.single:
             return block
         first = self.code.mul(block, self.lanes)
-        self.mask = self.code.first_lanes(self.code.sub(columns, first))
+        self.left = self.code.sub(columns, first)
+        self.mask = self.code.first_lanes(self.left)
         return first
 
     def load(self, pointer: str) -> str:
@@ -41,7 +42,7 @@ class Columns:
         if self.single:
             self.code.store_one(value, pointer)
         else:
-            self.code.masked_store(value, pointer, self.mask)
+            self.code.store_first(value, pointer, self.left)
 
     def combined(self, word: str, *args: str, type_: str = "") -> str:
         kind = type_ or self.code.type

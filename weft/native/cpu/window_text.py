@@ -71,7 +71,7 @@ def maxima(type_: str, width: int, column: int, places: bool) -> str:
                         _improve(code, tap.following, value, code.add(place, turn))
                     else:
                         tap.following[0] = _greater(code, tap.following[0], value)
-            code.masked_store(tap.values[0], code.past(y, to), code.lanes_of(bits))
+            code.store_lanes(tap.values[0], code.past(y, to), bits)
             if places:
                 found = code.past(where, first_result, "i64")
                 _store_places(code, tap.values[1], found, to, bits, move)
@@ -135,7 +135,12 @@ def _store_places(code: Code, where: str, y: str, to: str, bits: str, move: str)
     name = f"@llvm.masked.store.v{lanes}i64.p0"
     out.declared[name] = f"declare void {name}({whole}, ptr, i32, {code.mask})"
     pointer = code.past(y, to, "i64")
-    out.line(f"call void {name}({whole} {made}, ptr {pointer}, i32 8, {code.mask} {code.lanes_of(bits)})")
+    for every in code.either(code.all_lanes(bits)):
+        if every:
+            out.line(f"store {whole} {made}, ptr {pointer}, align 8")
+            continue
+        mask = code.lanes_of(bits)
+        out.line(f"call void {name}({whole} {made}, ptr {pointer}, i32 8, {code.mask} {mask})")
 
 
 @cache
@@ -159,8 +164,7 @@ def scatter(type_: str, width: int, unique: bool) -> str:
     with code.loop("%lo", "%hi") as plane:
         into = code.past(target, code.mul(plane.at, size))
         with code.loop("0", size, code.lanes) as at:
-            mask = code.first_lanes(code.sub(size, at.at))
-            code.masked_store("zeroinitializer", code.past(into, at.at), mask)
+            code.store_first("zeroinitializer", code.past(into, at.at), code.sub(size, at.at))
         first = code.mul(plane.at, count)
         with code.loop("0", count) as number:
             here = code.add(first, number.at)

@@ -236,11 +236,20 @@ def _tensor(w: Any, row: str) -> None:
     w.begin(on)
     array = w.load(value, w.tensor["array"])
     _there(w, array)
+    _lies(w, row, array, w.at(facts, 16))
+
+
+def _array(w: Any, row: str) -> None:
+    _lies(w, row, w.operand(row, 2), w.pointer(row, 3))
+
+
+def _lies(w: Any, row: str, array: str, facts: str) -> None:
+    """That something is an array of this dtype, rank and sizes; gives it."""
     w.kind_is(array, w.api("ndarray"))
-    w.need(w.same("ptr", w.load(array, KIND), w.load(facts, 16)))
-    rank = w.load(facts, 24, "i64")
+    w.need(w.same("ptr", w.load(array, KIND), w.load(facts, 0)))
+    rank = w.load(facts, 8, "i64")
     w.need(w.same("i64", w.let(f"sext i32 {w.load(array, RANK, 'i32')} to i64"), rank))
-    _numbers(w, w.load(array, SIZES), w.at(facts, 32), rank, True)
+    _numbers(w, w.load(array, SIZES), w.at(facts, 16), rank, True)
     w.give(row, array)
 
 
@@ -483,6 +492,7 @@ WRITERS: Final[dict[str, Check]] = {
     "list_item": _list_item, "tuple_item": _tuple_item, "dict_keys": _dict_keys, "dict_walk": _dict_walk,
     "bits": _bits, "equal": _equal, "tensor": _tensor, "strides": _strides, "flags": _flags, "mode": _mode,
     "call_is": _call_is, "version": _version, "distinct": _distinct, "call_missing": _call_missing,
+    "array": _array,
     "type_of": _type_of, "number": _number, "true": _true, "whole": _whole, "size": _size,
     "dict_maybe": _dict_maybe, "type_or": _type_or, "count": _count, "dict_count": _dict_count,
     "floordiv": _floordiv, "mod": _mod, "min": _extreme("min"), "max": _extreme("max"), "where": _where,

@@ -31,10 +31,13 @@ from weft.core.records import record
 from weft.native.cpu.engine import Loaded
 from weft.native.cpu.outside import address_of
 from weft.native.entry.checks import DECLARATIONS, FLOATING, NUMBERS, OPERANDS, write_checks
+from weft.native.entry.parts import OF_OBJECTS
 from weft.native.entry.run import AGAIN as AGAIN
+from weft.native.entry.run import ARRAY as ARRAY
 from weft.native.entry.run import CONSTANT as CONSTANT
 from weft.native.entry.run import NEW as NEW
 from weft.native.entry.run import NUMBER as NUMBER
+from weft.native.entry.run import SHARED as SHARED
 from weft.native.entry.run import THERE as THERE
 from weft.native.entry.run import let_go, write_run
 from weft.native.entry.text import (
@@ -59,6 +62,9 @@ NOTHING: Final = [0] * ROW
 CHUNK: Final = 4096
 MOST_REGISTERS: Final = 1 << 14
 """Registers lie on the stack."""
+SIZE: Final = HEADER.index("arena_bytes")
+HOME: Final = slice(HEADER.index("home"), HEADER.index("room") + 1)
+"""The memory of a call's own, and how much that is."""
 
 
 @record(frozen=True, slots=True)
@@ -108,6 +114,13 @@ class Run:
     """Registers of tensors whose old gradients go before there are new ones."""
     sizes: NumbersOfSizes | None = None
     """Where numbers of it are open: see Note [Numbers that change] in `weft.native.entry.text`."""
+    parts: list[tuple[Any, ...]] = field(default_factory=list)
+    """What else is made, and where it belongs: see `weft.native.entry.parts`."""
+    objects: int = 0
+    takes: list[tuple[int, int, Any]] = field(default_factory=list)
+    gives: list[tuple[int, int, int]] = field(default_factory=list)
+    quiet: bool = False
+    """Whether None is the result where all of its results were given away."""
 
 
 class Table(np.ndarray[Any, Any]):
@@ -416,8 +429,8 @@ def _array_api() -> int:
     return int(get(private._core._multiarray_umath._ARRAY_API, None))
 
 
-NEW_FROM_DESCR: Final = 94
-"""Its place in NumPy's table, which never changes."""
+IN_NUMPY: Final = {"PyArray_NewFromDescr": 94, "PyArray_NewCopy": 85}
+"""Places in NumPy's table, which never change."""
 
 
 def _address(name: str, layout: Layout) -> int:
@@ -428,8 +441,8 @@ def _address(name: str, layout: Layout) -> int:
     }  # fmt: skip
     if name in objects:
         return id(objects[name])
-    if name == "PyArray_NewFromDescr":
-        return _read(_array_api() + 8 * NEW_FROM_DESCR)
+    if name in IN_NUMPY:
+        return _read(_array_api() + 8 * IN_NUMPY[name])
     if name.startswith("Py"):
         return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
     return address_of(f"{name}.f64")
@@ -508,12 +521,13 @@ def _sizes_values(run: Run, holding: Holding, lowering: Lowering) -> dict[str, i
     header = holding.header
 
     def grow() -> None:
-        run.block = blocks.take(int(header[HEADER.index("arena_bytes")]))
-        header[HEADER.index("home")], header[HEADER.index("room")] = run.block.address, run.block.room
+        block = blocks.take(int(header[SIZE]))
+        given = block.address, block.room
+        header[HOME], run.block = given, block  # nothing interrupts this: the one is the other's memory
 
     return {
         "sizes": len(registers), "sizes_at": holding.numbers(registers),
-        "sizes_last": holding.numbers([-1] * len(registers)),
+        "sizes_last": holding.numbers([0] * len(registers)),
         "fills": len(rows), "fills_at": holding.table([holding.row(row) for row in rows]),
         "stores": len(stores), "stores_at": holding.table(stores), "grow": holding.address(grow),
     }  # fmt: skip
@@ -556,7 +570,21 @@ def _run_values(run: Run, holding: Holding) -> dict[str, Any]:
         "draw": 0 if run.draw is None else holding.address(run.draw[0]),
         "give_back": 0 if run.draw is None else holding.address(run.draw[1]),
         "seeds": 0 if run.draw is None else run.draw[2], "seeds_item": run.seeds_item, "calls": run.calls,
-        "drops": len(run.drops), "drops_at": holding.numbers(run.drops),
+        "drops": len(run.drops), "drops_at": holding.numbers(run.drops), **_parts_values(run, holding),
+    }  # fmt: skip
+
+
+def _parts_values(run: Run, holding: Holding) -> dict[str, Any]:
+    """The part of an entry's numbers that is about what it makes beside results, and where results go."""
+    parts = [
+        (kind, holding.address(first) if kind in OF_OBJECTS else first, *rest)
+        for kind, first, *rest in run.parts
+    ]
+    takes = [(register, place, holding.address(instead)) for register, place, instead in run.takes]
+    return {
+        "objects": run.objects, "parts": len(parts), "parts_at": holding.table(parts),
+        "takes": len(takes), "takes_at": holding.table(takes),
+        "gives": len(run.gives), "gives_at": holding.table(run.gives), "quiet": int(run.quiet),
     }  # fmt: skip
 
 
@@ -619,6 +647,7 @@ def _write_sizes(w: EntryText) -> None:
     count = w.header("sizes", "i64")
     w.choose(w.same("i64", count, "0"), "all", some)
     w.begin(some)
+    w.need(w.other("i64", w.header("filled", "i64"), "0"), other)
     numbers, last = w.header("sizes_at"), w.header("sizes_last")
     number, head, done = w.loop(count)
     place = w.scaled(number, 8)
@@ -645,6 +674,7 @@ def _write_sizes(w: EntryText) -> None:
     place = w.scaled(number, 8)
     w.store("i64", w.load(w.register(w.load(numbers, place, "i64")), 0, "i64"), last, place)
     w.turn(number, head, done)
+    w.store("i64", "1", "%header", 8 * w.place_of("filled"))
     w.go(same)
     w.begin(same)
     w.enter()

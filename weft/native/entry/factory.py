@@ -8,7 +8,6 @@ is made from the program that has just served that very call.
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from types import SimpleNamespace
@@ -21,41 +20,35 @@ from weft.core.checks import Slot
 from weft.core.expressions import Expression
 from weft.core.interrupts import let_through
 from weft.core.lazy import lazy
+from weft.core.logs import log
 from weft.native.backend import Compiled, is_watched, plain
-from weft.native.cpu.blas import guard
-from weft.native.cpu.calls import ALIGNED, WRITEABLE, address
+from weft.native.cpu.calls import ALIGNED, WRITEABLE
 from weft.native.cpu.objects import Uncompiled
 from weft.native.cpu.pool import pool
 from weft.native.entry.entry import (
-    AGAIN,
-    CONSTANT,
-    NEW,
-    NUMBER,
-    THERE,
     Layout,
     Lowering,
-    Run,
     class_version,
     entrance,
     member_offset,
     slot_offset,
     supported,
 )
+from weft.native.entry.tables import C_CONTIGUOUS, number_checks, program_of, row_major, run_of
 from weft.native.lower.opening import values_of
-from weft.native.plan.memory import blocks
 from weft.native.program.cache import keeps_entries, store
-from weft.native.program.program import LONG, Program
+from weft.native.program.program import Program
 from weft.native.program.stored import kept_program, library_files
 
 if TYPE_CHECKING:
     from weft.native.entry.opened import OpenCall
 
 _opened: Any = lazy("weft.native.entry.opened")
+_looking: Any = lazy("weft.native.program.describe")
+_nodes: Any = lazy("weft.native.entry.nodes")
+_backwards: Any = lazy("weft.native.entry.backwards")
 """Not needed where all programs are on disk."""
 Operands = Sequence[tuple[Expression, Expression | None]]
-Registers = Sequence[tuple[int, int | None]]
-SINGLETONS: Final = (bool, type(None))
-C_CONTIGUOUS: Final = 0x1
 MOST_KEPT: Final = 4
 """So many entries are kept under one key."""
 MOST_TEXT: Final = 1 << 24
@@ -70,7 +63,8 @@ class Machine:
     class_version = staticmethod(class_version)
 
     def slot(self, owner: type, name: str) -> Slot:
-        """A slot of a class, which must be one."""
+        """A slot of a class or of one behind it, which must be one."""
+        owner = next((kind for kind in owner.__mro__ if name in kind.__dict__), owner)
         return Slot(slot_offset(owner, name), owner.__dict__[name])
 
     def member(self, kind: type, name: str) -> Slot | None:
@@ -85,11 +79,17 @@ class Machine:
             return None
         if found.calls is not None and found.forward.places:
             found.forward.builds.calls = found.calls  # which native entries count, too
-        program = _program(found.forward, inputs)
+        program = program_of(found.forward, inputs)
         if program is None or program.frame is None or not _is_simple(found, program):
+            log("entries", lambda: f"a graph is left to Python: {_reason(found, program)}")
             return None
-        if found.finish is not None and program.draws is not None and not program.draws.is_default:
-            return None
+        if found.recorded is not None and not _nodes.has_parts(found, program):
+            found = found.recorded.otherwise()
+            if found is None:
+                return None
+        if found.finish is not None or found.recorded is not None:
+            if program.draws is not None and not program.draws.is_default:
+                return None
         return found, program
 
     def opened(self, direct: Any) -> Any:
@@ -101,6 +101,10 @@ class Machine:
             return None
         inputs = [plain(found.forward.layout.array(value)) for value in found.inputs]
         return found, call.template.at(values_of(found.forward.places, inputs), inputs), call
+
+    def records(self, direct: Any) -> bool:
+        """Whether there are nodes of the tape behind what it gives."""
+        return direct[0].finish is not None or direct[0].recorded is not None
 
     def finish(self, direct: Any) -> Any:
         """What is left to do behind the program, as a function of what it gives and of its inputs."""
@@ -176,7 +180,7 @@ class Machine:
         lies = [None if each is None else tuple(each) for each in strides]
         found = SimpleNamespace(
             forward=None, inputs=inputs, outputs=outputs, written=writes, strides=lies, values=values,
-            conditions=None, open=(), calls=None, finish=None, sizes=None,
+            conditions=None, open=(), calls=None, finish=None, sizes=None, recorded=None,
         )  # fmt: skip
         if program is None or program.frame is None or not _is_simple(found, program):
             return None
@@ -199,17 +203,27 @@ class Machine:
             found, program = direct[:2]
             for check in self.layouts(found, program, operands, opened):
                 lowering.need(check)
+            if found.recorded is not None:
+                plan = found.recorded.plan
+                lowering.need(ask.slot_is(ask.held(plan), self.slot(type(plan), "program"), plan.program))
             places = [
                 (lowering.register(value), None if array is None else lowering.register(array))
                 for value, array in operands
             ]
-            run = _run(found, program, places)
+            run = run_of(found, program, places)
+            if found.recorded is not None:
+                _nodes.add_nodes(run, found, program, places, self)
             run.drops = [lowering.register(each) for each in drops]
             if opened is not None:
                 run.sizes = _opened.open_run(run, found, program, opened, operands)
                 for each in run.sizes.symbols.values():
                     lowering.register(each)
         return entrance(self.layout).make(lowering, wanted, self.miss, run)
+
+    def backward(self, found: Any) -> Any:
+        """The native function of a node's backward, the edges whose gradients it puts into leaves, and
+        whether all edges lead to leaves (see `weft.aot.runtime.quick`); None where there is none."""
+        return _backwards.backward_entry(self, found)
 
     def layouts(
         self, found: Any, program: Program, operands: Operands, opened: OpenCall | None = None
@@ -223,7 +237,7 @@ class Machine:
             if opened is not None and number in opened.numbers:
                 continue
             if array is None:
-                checks += _number(given, value, number in read or number in found.open)
+                checks += number_checks(given, value, number in read or number in found.open)
                 continue
             wanted = ALIGNED | (WRITEABLE if number in written else 0)
             if value.array.flags.c_contiguous:  # which says all of it, for sizes that were checked
@@ -247,23 +261,16 @@ def machine(layout: Layout, miss: Any, describe: Any) -> Machine | None:
     return Machine(layout, miss, describe)
 
 
-def _program(compiled: Compiled, inputs: Sequence[Any]) -> Program | None:
-    """The program that has served a call with these inputs."""
-    arrays = [plain(compiled.layout.array(value)) for value in inputs]
-    found = compiled.programs.get(compiled.key(arrays))
-    return found if isinstance(found, Program) else None
-
-
-def _number(given: Expression, value: Any, is_read: bool) -> list[Expression]:
-    """Checks of an input that is no tensor: floats that the program reads may be others."""
-    if type(value) in SINGLETONS:
-        return [ask.is_object(given, value)]
-    exact = ask.type_is(given, type(value))
-    if type(value) is float:
-        return (
-            [exact] if is_read else [exact, ask.bits(given, *struct.unpack("<q", struct.pack("<d", value)))]
-        )
-    return [exact, ask.equal(given, value)]
+def _reason(found: Any, program: Program | None) -> str:
+    """Why a program is not run by an entry."""
+    if program is None:
+        return "it has no program"
+    if program.frame is not None:
+        return "a value lies otherwise than eager code has it, or is one that is there"
+    steps = [f"step {number}" for number in program.python]
+    if hasattr(program, "plan"):
+        steps = [_looking.step_text(program, number) for number in program.python]
+    return "Python does " + "; ".join(steps) if steps else "it draws from generators that are passed to it"
 
 
 def _is_simple(found: Any, program: Program) -> bool:
@@ -273,7 +280,7 @@ def _is_simple(found: Any, program: Program) -> bool:
     frame = program.frame
     assert frame is not None
     made = {
-        place: _row_major(shape, kind) if strides is None else strides
+        place: row_major(shape, kind) if strides is None else strides
         for (place, shape, kind), strides in zip(frame.made, frame.strides, strict=True)
     }
     floats = {place: np.dtype(kind) for place, _shape, kind in frame.made}
@@ -301,78 +308,3 @@ def _is_simple(found: Any, program: Program) -> bool:
 def _is_at_hand(how: str, what: Any) -> bool:
     """Whether a value is an input, or a size."""
     return how == "input" or type(what) is int
-
-
-def _row_major(shape: tuple[int, ...], kind: Any) -> tuple[int, ...]:
-    strides, step = [], np.dtype(kind).itemsize
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
-
-
-def _span(value: Any) -> tuple[int, int]:
-    """The first byte that an array reaches, and the one behind the last, from its address."""
-    if not isinstance(value, np.ndarray) or not value.size:
-        return 0, 0
-    moves = [(size - 1) * step for size, step in zip(value.shape, value.strides)]
-    return sum(m for m in moves if m < 0), sum(m for m in moves if m > 0) + value.itemsize
-
-
-def _run(found: Any, program: Program, operands: Registers) -> Run:
-    """The tables of a program behind its checks."""
-    frame = program.frame
-    assert frame is not None
-    order = {place: number for number, (place, _shape, _kind) in enumerate(frame.made)}
-    givens: list[tuple[int, int, bool, int, int]] = []
-    numbers: dict[int, int] = {}
-    places = dict(frame.givens)
-    places.update(frame.written)
-    for place, number in places.items():
-        register, array = operands[number]
-        value = found.inputs[number]
-        low, high = _span(getattr(value, "array", value))
-        numbers[number] = len(givens)
-        givens.append((place, register if array is None else array, array is None, low, high))
-    outputs: list[tuple[Any, ...]] = []
-    seen: set[int] = set()
-    for how, what, version in found.outputs:
-        result = frame.outputs[what] if how == "value" else None
-        if isinstance(result, int):
-            kind = AGAIN if result in seen else NUMBER if result in frame.numbers else NEW
-            outputs.append((kind, order[result], version))
-            seen.add(result)
-        elif how == "constant":
-            outputs.append((CONSTANT, what))
-        elif result is not None and result[0] == "constant":
-            outputs.append((CONSTANT, result[1]))
-        else:
-            outputs.append((THERE, operands[what if result is None else result[1]][0]))
-    written = [(operands[number][0], numbers[number], times) for number, _value, times in found.written]
-    draws = program.draws
-    draw = None if draws is None else (draws.take, draws.give_back, frame.seeds)
-    seeds_item = 0
-    if draws is not None and found.finish is not None:
-        outputs.append((CONSTANT, None))
-        seeds_item = len(outputs)
-    program.ask()
-    threads = pool()
-    if program.splits and not threads.started:
-        threads.start()
-    one = guard() if frame.multiplies else None
-    addresses = [threads.run_address, threads.here, 0 if one is None else address(one)]
-    return Run(
-        givens=givens,
-        made=[
-            (place, None if place in frame.numbers else np.dtype(kind), shape, strides)
-            for (place, shape, kind), strides in zip(frame.made, frame.strides, strict=True)
-        ],
-        outputs=outputs, written=written, constants=frame.constants, arena=frame.arena,
-        arena_bytes=frame.arena_bytes, places=frame.places, code=frame.code, steps=frame.count,
-        outside=frame.outside, pool=np.array(addresses, np.int64),
-        release=int(program.work > LONG or draw is not None),  # Python is asked for seeds: all must be held
-        draw=draw, seeds_item=seeds_item,
-        keep=(program, threads, one, found.forward, found.calls),
-        calls=0 if found.calls is None else found.calls.buffer_info()[0],
-        block=blocks.take(frame.arena_bytes) if frame.arena_bytes else None,
-    )  # fmt: skip

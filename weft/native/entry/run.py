@@ -10,6 +10,7 @@ the results are owned by one tuple from the start, so giving up is dropping that
     outputs   NEW, number of `made`, version                      a new tensor on a new array
               AGAIN, number of `made`, version                    another one on an array made before
               NUMBER, number of `made`                            a new float
+              ARRAY, number of `made`                             a new array; SHARED is one made before
               THERE, register                                     an object that is there
               CONSTANT, object
     written   register of the tensor, number in `givens`, by how much its version grows
@@ -23,9 +24,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.native.entry.parts import write_dropped, write_gives, write_parts, write_takes, write_undone
 from weft.native.entry.text import BASE, DATA, ITEMS, LENGTH, REFERRED
 
-NEW, THERE, CONSTANT, AGAIN, NUMBER = range(5)
+NEW, THERE, CONSTANT, AGAIN, NUMBER, ARRAY, SHARED = range(7)
 FLOAT_AT = 16
 """Where a float's bits stand."""
 
@@ -40,8 +42,10 @@ def write_run(w: Any) -> None:
     _results(w)
     w.choose(w.other("i64", w.header("runs", "i64"), "0"), "prepare", "finish")
     w.begin("prepare")
+    write_parts(w, _new_array, _new_number)
     _made_addresses(w)
     _arena(w)
+    write_takes(w)
     _hold(w, "Py_IncRef")
     _draw(w)
     _call(w)
@@ -52,6 +56,7 @@ def write_run(w: Any) -> None:
     w.leave()
     let_go(w)
     w.resume()
+    write_dropped(w)
     w.put(f"ret ptr {w.load('%results')}")
     w.begin("short")  # of memory, of an end, or of seeds
     w.call("void", "Py_DecRef", f"ptr {w.load('%results')}")
@@ -181,8 +186,8 @@ def _results(w: Any) -> None:
     items, table = w.at(found, ITEMS), w.header("outputs_at")
     number, head, done = w.loop(outputs)
     row, place = w.row(table, number), w.at(items, w.scaled(number, 8))
-    new, again, there, constant, single, end = (w.label() for _ in range(6))
-    kinds = {THERE: there, CONSTANT: constant, AGAIN: again, NUMBER: single}
+    new, again, there, constant, single, alone, shared, end = (w.label() for _ in range(8))
+    kinds = {THERE: there, CONSTANT: constant, AGAIN: again, NUMBER: single, ARRAY: alone, SHARED: shared}
     cases = " ".join(f"i64 {kind}, label %{label}" for kind, label in kinds.items())
     w.put(f"switch i64 {w.field(row, 0)}, label %{new} [{cases}]")
     w.begin(new)
@@ -200,10 +205,13 @@ def _results(w: Any) -> None:
     _share(w, w.pointer(row, 1), place)
     w.go(end)
     w.begin(single)
-    value = w.call("ptr", "PyFloat_FromDouble", "double 0.0")
-    w.need(w.other("ptr", value, "null"), "short")
-    w.put(f"store ptr {value}, ptr {place}")
-    w.put(f"store ptr {value}, ptr {w.at('%fresh', w.scaled(w.field(row, 1), 8))}")
+    w.put(f"store ptr {_new_number(w, row)}, ptr {place}")
+    w.go(end)
+    w.begin(alone)
+    w.put(f"store ptr {_new_array(w, row)}, ptr {place}")
+    w.go(end)
+    w.begin(shared)
+    _share(w, w.load("%fresh", w.scaled(w.field(row, 1), 8)), place)
     w.go(end)
     w.begin(end)
     w.turn(number, head, done)
@@ -217,6 +225,13 @@ def _results(w: Any) -> None:
 def _share(w: Any, value: str, place: str) -> None:
     w.call("void", "Py_IncRef", f"ptr {value}")
     w.put(f"store ptr {value}, ptr {place}")
+
+
+def _new_number(w: Any, row: str) -> str:
+    value = w.call("ptr", "PyFloat_FromDouble", "double 0.0")
+    w.need(w.other("ptr", value, "null"), "short")
+    w.put(f"store ptr {value}, ptr {w.at('%fresh', w.scaled(w.field(row, 1), 8))}")
+    return str(value)
 
 
 def _new_array(w: Any, row: str) -> str:
@@ -325,7 +340,7 @@ def _grow(w: Any) -> None:
     w.pause()
     w.choose(w.same("ptr", found, "null"), failed, grown)
     w.begin(failed)
-    w.store("ptr", w.load("%arena"), "%header", 8 * w.place_of("block"))
+    w.store("ptr", w.header("home"), "%header", 8 * w.place_of("block"))
     w.go("short")
     w.begin(grown)
     w.call("void", "Py_DecRef", f"ptr {found}")
@@ -383,8 +398,15 @@ def _draw(w: Any) -> None:
 
 
 def _show_seeds(w: Any) -> None:
-    """Lets go of the seeds, or puts them where None stands among the results."""
-    keep, drop, on = (w.label() for _ in range(3))
+    """Lets go of the seeds, or puts them where None stands: in what was made, or among the results."""
+    keep, drop, here, ask, on = (w.label() for _ in range(5))
+    place = w.load("%seeds.place")
+    w.choose(w.same("ptr", place, "null"), ask, here)
+    w.begin(here)
+    w.store("ptr", w.load("%drawn"), place)
+    w.call("void", "Py_DecRef", f"ptr {w.api('None')}")
+    w.go(on)
+    w.begin(ask)
     item = w.header("seeds_item", "i64")
     w.choose(w.same("i64", item, "0"), drop, keep)
     w.begin(keep)
@@ -442,9 +464,11 @@ def _finish(w: Any) -> None:
     w.begin(fine)
     _versions(w)
     _hold(w, "Py_DecRef")
+    write_gives(w)
     _show_seeds(w)
     w.go("finish")
     w.begin(failed)
+    write_undone(w)
     _undraw(w)
     w.call("void", "Py_DecRef", f"ptr {w.load('%drawn')}")
     _hold(w, "Py_DecRef")

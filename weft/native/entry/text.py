@@ -16,8 +16,9 @@ come through: what a function of Python's raised is shown to another one, which 
 # Note [Numbers that change]
 An entry whose program is a template has a second table of rows, `fills`, which compute the numbers of the
 program from sizes in registers, and `stores`, which say where each number belongs. They are done where sizes
-are others than in the last call; a row that fails is a miss, before anything has changed. While a program
-runs other threads may come: where these have other sizes, they miss (`busy` counts who is inside).
+are others than in the last call, and in the first (`filled` says whether there was one); a row that fails is
+a miss, before anything has changed. While a program runs other threads may come: where these have other
+sizes, they miss (`busy` counts who is inside).
 
 # Note [Collections]
 Up to Python 3.11, making an object may start a garbage collection, which runs finalizers, and these may drop
@@ -37,11 +38,11 @@ HEADER: Final = (
     "alive", "checks", "checks_at", "registers", "miss", "api",
     "returned", "returned_at", "runs",
     "givens", "givens_at", "places", "template_at", "arena", "arena_at", "arena_bytes", "block",
-    "home", "last_at", "made", "made_at", "code", "steps", "outside", "release",
+    "home", "room", "last_at", "made", "made_at", "code", "steps", "outside", "release",
     "outputs", "outputs_at", "written", "written_at", "pool", "draw", "give_back", "seeds",
     "seeds_item", "calls",
-    "sizes", "sizes_at", "sizes_last", "fills", "fills_at", "stores", "stores_at", "busy", "room", "grow",
-    "drops", "drops_at",
+    "sizes", "sizes_at", "sizes_last", "filled", "fills", "fills_at", "stores", "stores_at", "busy", "grow",
+    "drops", "drops_at", "objects", "parts", "parts_at", "takes", "takes_at", "gives", "gives_at", "quiet",
 )  # fmt: skip
 """What stands in an entry's array, in order."""
 ROW: Final = 5
@@ -54,7 +55,7 @@ API: Final = (
     "PyEval_RestoreThread", "PyList_New", "PyLong_FromLong", "PyLong_AsLong", "PyErr_Occurred",
     "aligned_alloc", "free", "PyArray_NewFromDescr", "PyGC_Disable", "PyGC_Enable",
     "PyErr_Fetch", "PyErr_NormalizeException", "PyException_SetTraceback", "PyErr_Restore",
-    "PyFloat_FromDouble",
+    "PyFloat_FromDouble", "PyArray_NewCopy",
     "None", "True", "False", "zero", "Tensor", "Parameter", "View", "ndarray", "str", "int", "comes_through",
 )  # fmt: skip
 """Addresses of functions and objects, in the order of their table."""
@@ -202,6 +203,18 @@ entry:
   %drops.at = getelementptr i8, ptr %header, i64 {8 * HEADER.index("drops")}
   %drops.count = load i64, ptr %drops.at
   %dropped = alloca ptr, i64 %drops.count
+  %takes.at = getelementptr i8, ptr %header, i64 {8 * HEADER.index("takes")}
+  %takes.count = load i64, ptr %takes.at
+  %taken = alloca ptr, i64 %takes.count
+  %is.taken = alloca i1
+  store i1 0, ptr %is.taken
+  %objects.at = getelementptr i8, ptr %header, i64 {8 * HEADER.index("objects")}
+  %objects.count = load i64, ptr %objects.at
+  %objects = alloca ptr, i64 %objects.count
+  %seeds.place = alloca ptr
+  store ptr null, ptr %seeds.place
+  %left = alloca i1
+  store i1 0, ptr %left
   %is.dropped = alloca i1
   store i1 0, ptr %is.dropped
   %entered = alloca i64

@@ -19,7 +19,8 @@ kernels run on several threads. Where there is one row only, they cut the innerm
            the length of the row alone
 `column`   over the rows of the chunk: one partial result per element of the innermost axis. Chunks give a row
            of partial results each (`partial`), which a later kernel folds in order
-`all`      over everything in the chunk; partial results per chunk, folded later in order
+`all`      over everything in the chunk; partial results per chunk, folded later in order. Rows have a result
+           each, which go to as many partial results as a vector has lanes, one after the other
 How rows are cut into chunks depends on sizes alone, never on the number of threads.
 """
 
@@ -29,12 +30,16 @@ from enum import Enum
 from typing import Any, Final
 
 from weft.core.records import record
-from weft.native.ir.scalar import Body, text
+from weft.native.ir.scalar import FLOATS, TYPES, Body, bits_of, text
 from weft.native.ir.sizes import same
 
 FOLDS: Final = ("sum", "prod", "max", "min", "any", "all")
+COMBINED: Final = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+"""The instructions by which they fold."""
 LANES: Final = 4
 """How many vectors of partial sums a fold has: enough to hide the latency of an addition."""
+SHORT: Final = 12
+"""So many instructions do not hide that an addition waits for the one before."""
 EVEN: Final = 64
 """What a walk takes at a time divides this."""
 LONGEST: Final = 8192
@@ -77,6 +82,12 @@ class Access:
     type: str
     step: Step
     written: bool = False
+    apart: int = 0
+    """How far apart elements lie, where that is known and they do not lie beside each other."""
+    leader: int = 0
+    """Which access is the first of a stretch of memory of which this one is part, if `apart` is known."""
+    place: int = 0
+    """How far behind it."""
 
 
 @record(frozen=True, slots=True)
@@ -127,6 +138,12 @@ class Kernel:
     """The types of the numbers that are arguments of the call."""
     even: bool = False
     """Whether rows are whole multiples of EVEN elements, and never cut: there are no remainders then."""
+    rows: bool = False
+    """Whether elements of the innermost axis are rows that were written out, and folded over all of them: see
+    `weft.native.plan.unroll`.
+    """
+    lane: int = 0
+    """How many bytes of a vector an element takes; 0 where the smallest numbers that matter say so."""
     quick: bool = False
     """Whether it is to be compiled quickly, since it takes a small part of a program's time."""
 
@@ -166,3 +183,44 @@ class Call:
     """The ops that it does, for people."""
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
+
+
+# -- what folds depend on ------------------------------------------------------------------------------------
+def identity(fold: Fold) -> Any:
+    """What a fold starts from."""
+    kind = TYPES[fold.type]
+    if fold.kind in ("sum", "any"):
+        return 0
+    if fold.kind in ("prod", "all"):
+        return 1
+    if fold.type in FLOATS:
+        return float("-inf") if fold.kind == "max" else float("inf")
+    limits: Any = (0, 1) if fold.type == "b1" else (_low(kind), _high(kind))
+    return limits[0] if fold.kind == "max" else limits[1]
+
+
+def _low(kind: Any) -> int:
+    return 0 if kind.kind == "u" else -(1 << (8 * kind.itemsize - 1))
+
+
+def _high(kind: Any) -> int:
+    return int((1 << (8 * kind.itemsize - (0 if kind.kind == "u" else 1))) - 1)
+
+
+def size_of(type_: str) -> int:
+    return 1 if type_ == "b1" else bits_of(type_) // 8
+
+
+def lane_bytes(kernel: Kernel) -> int:
+    """How many bytes of a vector an element takes: as many as the smallest numbers that matter."""
+    types = {each.type for phase in kernel.phases for each in phase.body} | {a.type for a in kernel.accesses}
+    sizes = [size_of(type_) for type_ in types if type_ in FLOATS or type_ in ("i32", "i64", "u32", "u64")]
+    return kernel.lane or min(sizes, default=4)
+
+
+def unrolled_by(phase: Phase) -> int:
+    """How many vectors a fold takes at a time: few, where their elements take longer than additions wait
+    for each other.
+    """
+    length = sum(each.op not in ("const", "fold", "scalar") for each in phase.body)
+    return LANES if length <= SHORT else LANES // 2 if length <= 4 * SHORT else 1

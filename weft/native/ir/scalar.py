@@ -18,12 +18,20 @@ results of earlier ones. One idea: a body is data; the emitter writes it as vect
     select           (b1, a, b)
     fma              (a, b, c) rounded once
     call             of a function that has no instructions    value: its name (see `weft.native.cpu.outside`)
+    chain            of any number of values: see Note [Chains]
     rarely           (b1, a, x): a, but where the truth says so, what a body gives for x, its `given`
 Anything else (exp, tanh, erf, floor division, ...) is written in these: `weft.native.maths.emitting`.
+
+# Note [Chains]
+A chain folds a short row by an instruction of two values, in the order in which a loop along it would: that
+adds whole vectors of elements to several vectors of sums at a time, then one vector, adds up the vectors and
+the halves of the last one, and takes elements that are left one by one. Its value: the instruction, what
+the fold starts from, and how many vectors the loop has; a vector has as many lanes as the loop's.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -46,6 +54,7 @@ FLOATS: Final = frozenset({"f32", "f64"})
 HALVES: Final = frozenset({"f16", "b16"})
 """float16 and bfloat16: numbers that are only stored, moved, and cast to float32 and back."""
 SIGNED: Final = frozenset({"i8", "i16", "i32", "i64"})
+FOLDED: Final = "chain"
 COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
@@ -255,6 +264,21 @@ class Builder:
         return tuple(self.instructions)
 
 
+FOLDABLE: Final = COMPARISONS | {"and", "or", "not", "add", "sub", "mul", "select"}
+
+
+def fold_constants(builder: Builder, each: Instruction, args: Sequence[Value]) -> Value:
+    """The result of an instruction: a number, where it follows from numbers that are no floats."""
+    known = [builder.instructions[arg.place] for arg in args]
+    if each.op == "select" and known[0].op == "const":
+        return args[1] if known[0].value else args[2]
+    whole = args and all(one.op == "const" and one.type not in FLOATS for one in known)
+    if whole and each.op in FOLDABLE and each.type not in FLOATS:
+        numbers = [TYPES[one.type].type(one.value) for one in known]
+        return builder.const(_step(Instruction(each.op, each.type, (0, 1)), numbers, (), None), each.type)
+    return builder.make(each.op, each.type, *args, value=each.value)
+
+
 # -- with NumPy ----------------------------------------------------------------------------------------------
 UNARY: Final[dict[str, Callable[..., Any]]] = {
     "neg": np.negative, "abs": np.absolute, "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil,
@@ -310,6 +334,8 @@ def _step(each: Instruction, args: list[Any], body: Sequence[Instruction], leaf:
         return np.asarray(wide[0] * wide[1] >> bits_of(each.type), kind)
     if op == "fma":
         return _fused(args, kind)
+    if op == FOLDED:
+        return functools.reduce(BINARY[each.value[0]], args, kind.type(each.value[1]))
     if op == "call" and each.value in CALLS:
         return np.asarray(CALLS[each.value](*args), kind)
     raise NotImplementedError(f"{op} in a body")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 from weft.core.interrupts import let_through
 from weft.native.cpu.blas import FUNCTIONS, function
@@ -25,13 +25,18 @@ from weft.native.ir.definitions import (
     broadcast,
     permuted,
     reshaped,
+    sliced,
 )
-from weft.native.ir.scalar import FLOATS, Builder, Instruction
+from weft.native.ir.scalar import FLOATS, Builder, Instruction, Value
+from weft.native.ir.sizes import same
 from weft.native.lower.folds import each, folded
 from weft.native.lower.lowering import Lowering, Unlowered, point, rule
+from weft.native.lower.pointwise import made, result_of
 from weft.native.plan.units import row_major
 
 Memory = tuple[Definition, int, Shape]
+THIN: Final = 40
+"""Multiplications of a row, at most, that are not worth a call of BLAS."""
 
 
 def memory_of(value: Definition) -> Memory:
@@ -146,6 +151,8 @@ def product(left: Definition, right: Definition, name: str) -> Definition:
     shape = (*batch, rows, columns)
     if 0 in (*shape, depth):
         return point(lambda b, _v, _p: b.const(0, left.type), shape, left.type, (), name, 0)
+    if is_thin(left, columns, depth):
+        return thin(left, right, name)
     if len(right.shape) == 2 and len(left.shape) > 2:  # one product of all rows
         flat = product(reshaped(left, (prod(left.shape[:-1]), depth)), right, name)
         return reshaped(flat, shape)
@@ -155,6 +162,30 @@ def product(left: Definition, right: Definition, name: str) -> Definition:
         shape=shape, type=left.type, name=name, call=None, operands=operands, rows=rows, columns=columns,
         depth=depth, count=prod(batch), left=matrix(spread[0], operands), right=matrix(spread[1], operands),
     )  # fmt: skip
+
+
+def is_thin(left: Definition, columns: int, depth: int) -> bool:
+    """Whether a product takes so little for each row that vectors run over rows, or over a batch: it is a
+    fold then, which may be part of other kernels. BLAS needs longer rows for its vectors. Weights' gradients,
+    whose first matrix lies transposed, may be parts of long sums.
+    """
+    if not columns * depth <= THIN:
+        return False
+    rows = left.shape[-2]
+    if len(left.shape) > 2:
+        return bool(rows * columns * depth <= 4 * THIN) or bool(rows >= THIN)
+    down, across = memory_of(left)[2]
+    return same(across, 1) or not same(down, 1)
+
+
+def thin(left: Definition, right: Definition, name: str) -> Definition:
+    """The product as a fold of elements' products."""
+    rank = len(right.shape)
+    turned = permuted(right, (*range(rank - 2), rank - 1, rank - 2))
+    rows = reshaped(left, (*left.shape[:-1], 1, left.shape[-1]))
+    columns = reshaped(turned, (*turned.shape[:-2], 1, *turned.shape[-2:]))
+    products = each(lambda b, x, y: b.mul(x, y), rows, columns, name=name)
+    return folded("sum", products, (len(products.shape) - 1,), False, name)
 
 
 def batch_shape(left: Shape, right: Shape) -> Shape:
@@ -259,3 +290,21 @@ def _addr(
         raise Unlowered(f"a vector product of {left.type} and {right.type}, or of no elements")
     column = reshaped(left, (left.size, 1))
     return added(total, each(lambda b, x, y: b.mul(x, y), column, right, name="addr"), beta, alpha)
+
+
+@rule("linalg.cross")
+def _cross(lowering: Lowering, x: Definition, y: Definition, dim: int) -> Definition:
+    """All three components, chosen by the index."""
+    shape, type_ = result_of(lowering)
+    axis = dim % len(shape)
+    operands = [sliced(value, axis, place, 1, 1) for value in (x, y) for place in range(3)]
+
+    def make(b: Builder, values: list[Value], place: Any) -> Value:
+        parts = []
+        for i in range(3):
+            p, q = (i + 1) % 3, (i + 2) % 3
+            parts.append(b.sub(b.mul(values[p], values[3 + q]), b.mul(values[q], values[3 + p])))
+        other = b.select(b.eq(place(axis), b.const(1, "i64")), parts[1], parts[2])
+        return b.select(b.eq(place(axis), b.const(0, "i64")), parts[0], other)
+
+    return made(make, shape, type_, operands, "cross")

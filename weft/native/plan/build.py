@@ -17,6 +17,7 @@ from weft.native.ir.kernels import Access, Kernel, Phase, Scope, Step, Store, is
 from weft.native.ir.kernels import Fold as FoldRecord
 from weft.native.ir.scalar import Builder, Value
 from weft.native.ir.sizes import Amount, Size, is_open, same
+from weft.native.plan.beside import accesses_of
 from weft.native.plan.units import (
     Affine,
     Cut,
@@ -30,6 +31,7 @@ from weft.native.plan.units import (
     access_at,
     access_of,
 )
+from weft.native.plan.unroll import unrolled
 
 MOST_CUTS = 32
 LEAST_ROW = 512
@@ -195,8 +197,16 @@ def built(group: Group, is_stored: Callable[[Definition], bool]) -> Built:
             sizes[cut.loop : cut.loop + 1] = [sizes[cut.loop] // cut.inner, cut.inner]
             outer += cut.loop < outer
             continue
-        return _finished(state, group)
+        return _written_out(_finished(state, group))
     raise Keep(next(iter(group.members.values())).value, "its loops would have to be split too often")
+
+
+def _written_out(made: Built) -> Built:
+    """The kernel without its short loops."""
+    found = unrolled(made.kernel, made.sizes, made.operands)
+    if found is not None:
+        made.kernel, made.sizes, made.operands = found
+    return made
 
 
 def _finished(state: _Building, group: Group) -> Built:
@@ -294,12 +304,7 @@ def _record(state: _Building, group: Group, sizes: Shape, moves: list[Shape]) ->
     row_stores = {store.access for phase in state.phases for store in phase.kept}
     row_stores |= {fold.access for phase in state.phases for fold in phase.folds if fold.access is not None}
     written |= row_stores
-    accesses = []
-    for number, (load, each) in enumerate(zip(state.loads, moves)):
-        step = {0: Step.NONE, 1: Step.ONE}.get(each[-1], Step.OTHER)
-        if number in written and number not in row_stores and step is Step.NONE:
-            step = Step.OTHER  # a walk of one turn
-        accesses.append(Access(load.value.type, step, number in written))
+    accesses = accesses_of(state.loads, moves, written, row_stores)
     phases = [
         Phase(
             phase.elements.builder.body(),
@@ -314,5 +319,5 @@ def _record(state: _Building, group: Group, sizes: Shape, moves: list[Shape]) ->
     operands = [Load(load.value, load.offset, each) for load, each in zip(state.loads, moves)]
     names = [member.value.name for member in group.members.values() if member.value.name]
     types = tuple([type_ for type_, _ in state.scalars])
-    kernel = Kernel(len(sizes) - 1, tuple(accesses), tuple(phases), types, is_even(sizes))
+    kernel = Kernel(len(sizes) - 1, accesses, tuple(phases), types, is_even(sizes))
     return Built(kernel, sizes, operands, " ".join(dict.fromkeys(names)), group.parts, tuple(state.scalars))

@@ -25,12 +25,25 @@ import numpy as np
 from weft.core.expressions import Expression, Symbol
 from weft.native.cpu import blas, gemm, packing, tiers
 from weft.native.cpu.calls import CHECK, address
-from weft.native.cpu.engine import Functions, host
+from weft.native.cpu.engine import Functions
 from weft.native.cpu.outside import table
 from weft.native.cpu.pool import FIELDS
+from weft.native.cpu.tiles import tile
 from weft.native.ir.definitions import Definition, Direct, Given, Number, Opaque, Part, Product, Stack
 from weft.native.ir.scalar import FLOATS, TYPES
-from weft.native.ir.sizes import Amount, Size, Sizes, Truth, at_least, hint, is_open, now, where, word_of
+from weft.native.ir.sizes import (
+    Amount,
+    Size,
+    Sizes,
+    Truth,
+    at_least,
+    equal,
+    hint,
+    is_open,
+    now,
+    where,
+    word_of,
+)
 from weft.native.lower.lowering import NUMBER, Call, Lowering, Operand
 from weft.native.lower.numbers import any_of
 from weft.native.plan.accumulate_products import AccumulateProducts
@@ -182,10 +195,10 @@ class Executable(Program):
             batched = at_least(step.count, 2) | at_least(column_tiles(step), 2)
             return self.either(
                 step.packed,
-                lambda: self.functions.text(packing.lines(step.right.transposed)),
+                lambda: self.functions.text(packing.lines(step.right.transposed, tile())),
                 lambda: self.either(
                     gemm.is_better(step),
-                    lambda: self.one_of(batched, lambda many: gemm.lines(step.type, many, host()[2])),
+                    lambda: self.one_of(batched, lambda many: gemm.lines(step.type, many, tile())),
                     lambda: self.one_of(batched, lambda many: blas.lines(step.type, many)),
                 ),
             )
@@ -415,6 +428,8 @@ def named(chooses: Size) -> list[Symbol]:
 def number_word(value: Any, type_: str) -> Any:
     """A number as kernels take it: floats of all widths as the bits of a double."""
     if type(value) in (Size, Amount):
+        if type_ == "b1":  # of which machines would take the last bit
+            return where(equal(value, 0), 0, 1)
         return word_of(value) if type_ in FLOATS else value
     if type_ in FLOATS:
         return int(np.array(value, np.float64).view(np.int64))

@@ -1,24 +1,34 @@
-"""NaN tracing: which step first produces NaN or an infinity.
+"""NaN tracing: which op first produces NaN or an infinity.
 
-Takes a graph; gives programs that run step by step and warn, in each call, of the first step that makes NaN
-or an infinity from operands that have none, with the user's lines. One idea: the operands of each step are
-checked before it and its results after it, so the step that is named is the one at fault.
+Takes a graph; gives programs that run step by step and warn, in each call, of the first op that makes NaN or
+an infinity from operands that have none, with the user's line. One idea: the operands of each step are
+checked before it and its results after it. A step that is at fault may do several ops, so the graph is then
+run op by op on the same inputs, and each op is checked likewise; where that gives no such op (it is rounded
+otherwise), the step is named.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 
+from weft.core import modes
+from weft.core.interrupts import let_through
 from weft.core.records import record
+from weft.core.warn import warn
+from weft.graph.effects import effect
+from weft.graph.graph import Graph
+from weft.graph.interpreter import run
+from weft.graph.node import Node
 from weft.native.backend import Compiled, told
 from weft.native.lower.lowering import Lowering
 from weft.native.program.executable import Executable, planned
 from weft.native.program.program import Program
 from weft.native.program.stepping import Shown, Stepping
+
+REMEDY: Final = "WEFT_DEBUG=step prints each op of a call with its operands"
 
 
 @record(frozen=True, slots=True)
@@ -58,10 +68,68 @@ def faults(stepping: Stepping) -> list[Fault]:
     return list(found.values())
 
 
+# -- the op at fault -----------------------------------------------------------------------------------------
+class _Unknown:
+    """What would be drawn, written or made of that: the op is not run a second time."""
+
+
+UNKNOWN: Final = _Unknown()
+
+
+class _Found(Exception):
+    """The first op at fault."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+
+def origin(graph: Graph, inputs: Sequence[Any], kind: str) -> Node | None:
+    """The first op of the graph that makes a NaN, or an infinity, of operands that have none."""
+
+    def call(node: Node, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        operands = list(arrays_in((args, tuple(kwargs.values()))))
+        if not effect(node).pure or any(each is UNKNOWN for each in operands):
+            return UNKNOWN
+        before = has_nan(operands) or (kind != "NaN" and has_infinity(operands))
+        result = function(*args, **kwargs)
+        made = list(arrays_in(result))
+        if not before and (has_nan(made) if kind == "NaN" else has_infinity(made)):
+            raise _Found(node)
+        return result
+
+    try:
+        with modes.within(grad=False):
+            run(graph, inputs, call)
+    except _Found as found:
+        return found.node
+    except Exception as error:  # an op that refuses what it is given op by op: the step is named
+        let_through(error)
+    return None
+
+
+def arrays_in(value: Any) -> Iterator[Any]:
+    """The arrays of the tensors in nested sequences; numbers and the like as they are."""
+    if isinstance(value, (tuple, list)):
+        for each in value:
+            yield from arrays_in(each)
+    else:
+        yield getattr(value, "array", value)
+
+
+def described(node: Node, kind: str) -> str:
+    """Which op makes such numbers, and where the user wrote it."""
+    source = node.meta.get("source")
+    place = f" ({source[0]}:{source[1]} in {source[2]})" if source else ""
+    name = getattr(node.target, "__name__", str(node.target))
+    return f"{kind} comes from {name}{place}; {REMEDY}"
+
+
 class Traced(Executable):
     """A program that reports the first step producing NaN or an infinity."""
 
     looks = False
+    faults: Sequence[Fault] = ()
+    """Of the latest call."""
 
     def make_frame(self) -> Any:
         """There is no way around `__call__`."""
@@ -69,8 +137,7 @@ class Traced(Executable):
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         stepping = Stepping(self, inputs)
-        for fault in faults(stepping):
-            warnings.warn(str(fault), RuntimeWarning, stacklevel=2)
+        self.faults = faults(stepping)
         return stepping.results()
 
 
@@ -78,8 +145,26 @@ class Tracing(Compiled):
     """A graph whose programs are all traced."""
 
     opens = False
+    faults: Sequence[Fault] = ()
+    """Of the latest call."""
 
     def made(self, arrays: list[Any]) -> Program:
         module = self.module_for(arrays)
         outputs, plan, homes = planned(Lowering(module.graph, arrays), module)
         return told(Traced(outputs, plan, arrays, homes), arrays, self.graph_module)
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        graph, before = self.graph_module.graph, list(inputs)
+        for number, _output in graph.meta.get("written", ()):
+            before[number] = self.layout.wrap(self.layout.array(inputs[number]).copy())
+        self.faults = []
+        results = super().__call__(*inputs)
+        for fault in self.faults:
+            node = origin(graph, before, fault.kind)
+            warn(described(node, fault.kind) if node is not None else f"{fault}; {REMEDY}", "RuntimeWarning")
+        return results
+
+    def results(self, program: Program, inputs: tuple[Any, ...], values: list[Any]) -> tuple[Any, ...]:
+        if isinstance(program, Traced):
+            self.faults = program.faults
+        return super().results(program, inputs, values)

@@ -1,0 +1,170 @@
+"""Backward of nodes that native entries have made, as native functions.
+
+Takes the stage of a program and, in each run, a node and the gradients of its outputs; gives the gradients
+behind it, some of which are in the `.grad` of their leaves already. One idea: what such a function does is
+what `raw_backward`, the accumulation into leaves and `release` do one after the other where nobody looks on;
+wherever anything is not so, it misses, and these do it.
+
+# Note [Settled edges]
+A gradient that is an array of its own, lies as its leaf does, and comes to it from nowhere else in this sweep
+is put into `.grad` by the native function, where None stands there when it is done. So a sweep says how many
+edges lead to each leaf, and leaves that were served are taken from those that it waits for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from weft.aot.runtime.counting import refuse, strict
+from weft.autograd.tasks import accumulate, local
+from weft.core.interrupts import let_through
+from weft.core.records import record
+from weft.tensor.base import Tensor
+
+if TYPE_CHECKING:
+    from weft.aot.runtime.nodes import CompiledCall, CompiledFunctionBackward
+
+RUNS_BEFORE: Final = 1
+"""So many runs the general way has done before there is a native function."""
+NONE: Final = object()
+"""That the general way is to do it."""
+
+
+@record(frozen=True, slots=True)
+class DirectBackward:
+    """One run of a node's backward, as data."""
+
+    forward: Any
+    """What the compiler of the backward graph gave."""
+    inputs: list[Any]
+    """Arrays and numbers: what the node saved, and gradients."""
+    saved: int
+    """How many of these it saved."""
+    node: Any
+    settles: bool
+    """Whether gradients may be put into leaves."""
+    releases: bool
+    """Whether the node is freed."""
+    parts: int
+    """All parts of eager's tape that a backward frees, a bit for each."""
+
+
+@record(slots=True)
+class Entered:
+    """A native function for a stage."""
+
+    enter: Any
+    settled: list[int]
+    """The edges whose gradients it puts into leaves: see Note [Settled edges]."""
+    ends: bool
+    """Whether all edges lead to leaves."""
+
+
+class Quick:
+    """How a stage's backward runs natively, once it has run otherwise."""
+
+    __slots__ = ("machine", "stage", "forward", "miss", "mask", "seed", "made", "runs")
+
+    def __init__(self, machine: Any, call: CompiledCall, number: int, outputs: tuple[Any, ...]) -> None:
+        stage = call.program.joint.stages[number]
+        self.machine, self.miss = machine, machine.miss
+        self.stage: Any = stage
+        self.forward = getattr(call.program.backwards[number], "function", None)
+        self.mask = list(stage.mask)
+        self.made: dict[tuple[bool, bool], Entered | None] = {}
+        """By whether gradients may be settled, and whether the node is freed."""
+        self.runs = 0
+        kind = outputs[0].dtype.numpy
+        one = (
+            len(outputs) == 1 and self.mask == [True] and np.prod(outputs[0].shape) == 1 and kind.kind != "c"
+        )
+        self.seed = np.ones(outputs[0].shape, kind) if one else None
+        """The gradient that a backward of its only output starts from."""
+
+    def entered(
+        self, node: CompiledFunctionBackward, gradients: list[Any], settles: bool, releases: bool
+    ) -> Entered | None:
+        """The native function for such runs; None where there is none, or none yet."""
+        key = settles, releases
+        if key not in self.made:
+            if self.runs < RUNS_BEFORE:
+                self.runs += 1
+                return None
+            saved = node.saved
+            if type(saved) is not tuple or type(node.rerun) is not tuple:
+                return None
+            self.made[key] = self.new(node, [*saved, *gradients], len(saved), *key)
+        return self.made[key]
+
+    def new(
+        self, node: CompiledFunctionBackward, inputs: list[Any], saved: int, settles: bool, releases: bool
+    ) -> Entered | None:
+        parts = (1 << len(node.call.plan.whole.joint.stages[node.stage].parts)) - 1
+        releases = releases and node.call.plan.whole.joint.stages[node.stage].spent
+        found = DirectBackward(self.forward, inputs, saved, node, settles, releases, parts)
+        try:
+            made = self.machine.backward(found)
+        except Exception as error:  # the general way serves all calls
+            let_through(error)
+            reason = f"a backward that has no native function: {type(error).__name__}: {error}"
+            refuse(reason)
+            strict(reason)
+            return None
+        return None if made is None else Entered(*made)
+
+    def run(self, node: CompiledFunctionBackward, grad: Any) -> Any:
+        """The gradients of a run in a sweep; None where all of them are settled, NONE where it is for the
+        general way."""
+        task = local.task
+        if task is None or task.leaves is None or node.hooks is not None:
+            return NONE
+        given = []
+        for value, wanted in zip(grad, self.mask, strict=True):
+            if (value is not None) is not wanted:
+                return NONE
+            if wanted:
+                given.append(value)
+        leaves, targets = task.leaves, node.next
+        entered = self.entered(node, given, True, not task.retain)
+        if entered is None:
+            return NONE
+        for j in entered.settled:
+            if leaves.get(targets[j]) != 1:
+                entered = self.entered(node, given, False, not task.retain)
+                if entered is None:
+                    return NONE
+                break
+        found = entered.enter(node, *given)
+        if found is self.miss:
+            return NONE
+        if found is None:
+            return None
+        results = [*found]
+        for j in entered.settled:
+            if results[j] is None:
+                del leaves[targets[j]]
+            else:
+                results[j] = results[j].array
+        return results
+
+    def alone(self, node: CompiledFunctionBackward, tensor: Tensor, retain: bool) -> bool:
+        """Does a whole backward of the node's only output, if that ends with it."""
+        entered, seed, array = self.made.get((True, not retain)), self.seed, tensor.array
+        if entered is None or seed is None or not entered.ends:
+            return False
+        if type(array) is not np.ndarray or array.shape != seed.shape or array.dtype is not seed.dtype:
+            return False
+        found = entered.enter(node, seed)
+        if found is self.miss:
+            return False
+        if found is not None:
+            for target, value in zip(node.next, found, strict=True):
+                if value is not None:
+                    accumulate(target, value.array if type(value) is Tensor else value, False, ALWAYS)
+        return True
+
+
+ALWAYS: Final = -(1 << 30)
+"""More references than any array has: others may have the gradient, too."""

@@ -1,0 +1,170 @@
+"""Backward entries: the program of a node's gradients behind checks of the node, as one native function.
+
+Takes a run of a node's backward as data (`weft.aot.runtime.quick.DirectBackward`, known by its fields alone);
+gives a function of a node and the gradients of its outputs. One idea: whatever the general way would ask of
+the node and of its leaves is a check, so that nothing has happened yet when one of them fails.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from weft.core import checks as ask
+from weft.core.expressions import Expression, symbol
+from weft.native.backend import Compiled
+from weft.native.cpu.calls import ALIGNED
+from weft.native.entry.entry import ARRAY, CONSTANT, NEW, SHARED, THERE, Lowering, entrance
+from weft.native.entry.tables import C_CONTIGUOUS, number_checks, program_of, row_major, run_of
+
+Entry = tuple[Any, list[int], bool]
+
+
+def backward_entry(machine: Any, found: Any) -> Entry | None:
+    """The function, the edges whose gradients it puts into leaves, and whether all edges lead to leaves."""
+    if type(found.forward) is not Compiled:
+        return None
+    program = program_of(found.forward, found.inputs)
+    if program is None or program.frame is None or program.draws is not None or program.frame.written:
+        return None
+    return BackwardEntry(machine, found, program).made()
+
+
+class BackwardEntry:
+    """One that is being made."""
+
+    def __init__(self, machine: Any, found: Any, program: Any) -> None:
+        self.machine, self.found, self.program, self.node = machine, found, program, found.node
+        count = len(found.inputs) - found.saved
+        names = ["node", *[f"gradient{number}" for number in range(count)]]
+        self.lowering = Lowering(names)
+        self.given, *self.gradients = [symbol(name, object) for name in names]
+        frame = program.frame
+        self.lies = {
+            place: (shape, np.dtype(kind), row_major(shape, kind) if strides is None else strides)
+            for (place, shape, kind), strides in zip(frame.made, frame.strides, strict=True)
+        }
+
+    def slot(self, name: str) -> Any:
+        return self.machine.slot(type(self.node), name)
+
+    def need(self, check: Expression) -> None:
+        self.lowering.need(check)
+
+    def held(self, name: str) -> Expression:
+        """The tuple in a slot of the node."""
+        value: Expression = ask.slot(self.given, self.slot(name))
+        self.need(ask.type_is(value, tuple))
+        return value
+
+    def made(self) -> Entry | None:
+        settled = self.settled()
+        if settled is None:
+            return None
+        saved = self.held("saved")
+        self.held("rerun")
+        self.need(ask.slot_is(self.given, self.slot("hooks"), None))
+        self.need(ask.slot_is(self.given, self.slot("freed"), 0))
+        watched = self.held("watched")
+        for place in range(0, len(self.node.watched), 2):
+            count = ask.list_item(ask.tuple_item(watched, place), 0)
+            self.need(ask.same(count, ask.tuple_item(watched, place + 1)))
+        values = [ask.tuple_item(saved, place) for place in range(self.found.saved)] + self.gradients
+        read = {number for _, number in self.program.givens}
+        places = [self.operand(value, number, read) for number, value in enumerate(values)]
+        leaves = self.leaves(settled)
+        calls = self.found.forward.builds.calls
+        named = SimpleNamespace(
+            inputs=self.found.inputs, outputs=[], written=[], forward=self.found.forward, calls=calls,
+            finish=None,
+        )  # fmt: skip
+        run = run_of(named, self.program, places)
+        run.outputs = self.outputs(settled, places)
+        if self.found.releases:
+            node, every = self.lowering.register(self.given), self.found.parts
+            instead: dict[str, Any] = {"saved": None, "rerun": None, "watched": (), "freed": every}
+            run.takes = [(node, int(self.slot(name).offset), value) for name, value in instead.items()]
+        grad = int(self.machine.slot(self.machine.layout.tensor, "_grad").offset)
+        run.gives = [(number, leaves[number], grad) for number in settled]
+        run.quiet = all(row == (CONSTANT, None) for n, row in enumerate(run.outputs) if n not in leaves)
+        enter = entrance(self.machine.layout).make(self.lowering, [], self.machine.miss, run)
+        tensors = self.machine.layout.tensor
+        return enter, settled, all(each is None or isinstance(each, tensors) for each in self.node.next)
+
+    def operand(self, value: Expression, number: int, read: set[int]) -> tuple[int, int | None]:
+        """The registers of an input, which is checked."""
+        known = self.found.inputs[number]
+        if not isinstance(known, np.ndarray):
+            for check in number_checks(value, known, number in read):
+                self.need(check)
+            return self.lowering.register(value), None
+        array = ask.array(value, [known.dtype, known.ndim, *known.shape])
+        self.need(array)
+        wanted = ALIGNED
+        if known.flags.c_contiguous:
+            wanted |= C_CONTIGUOUS
+        else:
+            self.need(ask.strides(array, list(known.strides)))
+        self.need(ask.flags(array, wanted, wanted))
+        register = self.lowering.register(array)
+        return register, register
+
+    def settled(self) -> list[int] | None:
+        """The edges whose gradients may go into leaves; None where one is neither an array nor there."""
+        frame, layout = self.program.frame, self.machine.layout
+        found: list[int] = []
+        taken: set[Any] = set()
+        for number, (target, place) in enumerate(zip(self.node.next, frame.outputs, strict=True)):
+            if not isinstance(place, int):
+                if place != ("constant", None) and place[0] != "input":
+                    return None
+                continue
+            if place in frame.numbers or place not in self.lies:
+                return None
+            is_leaf = type(target) in (layout.tensor, layout.parameter)
+            if self.found.settles and is_leaf and place not in taken:
+                lies = target.array.shape, target.array.dtype, target.array.strides
+                if lies == self.lies[place] and type(target.array) is np.ndarray:
+                    found.append(number)
+            taken.add(place)
+        shared = [place for place in frame.outputs if isinstance(place, int)]
+        return [number for number in found if shared.count(frame.outputs[number]) == 1]
+
+    def leaves(self, settled: list[int]) -> dict[int, int]:
+        """The registers of leaves, which are checked."""
+        found: dict[int, Expression] = {}
+        tensor = self.machine.layout.tensor
+        targets = self.held("next")
+        for number in settled:
+            known = self.node.next[number]
+            leaf = found[number] = ask.tuple_item(targets, number)
+            array = known.array
+            lies = ask.tensor(leaf, [type(known), True, array.dtype, array.ndim, *array.shape])
+            self.need(lies)
+            if array.flags.c_contiguous:
+                self.need(ask.flags(lies, C_CONTIGUOUS, C_CONTIGUOUS))
+            else:
+                self.need(ask.strides(lies, list(array.strides)))
+            for name in ("node", "hooks"):
+                self.need(ask.slot_is(leaf, self.machine.slot(tensor, name), None))
+        if len(found) > 1:
+            self.need(ask.distinct(tuple(found.values())))
+        return {number: self.lowering.register(leaf) for number, leaf in found.items()}
+
+    def outputs(self, settled: list[int], places: list[Any]) -> list[tuple[Any, ...]]:
+        """One for each edge."""
+        frame = self.program.frame
+        order = {place: number for number, (place, *_) in enumerate(frame.made)}
+        rows: list[tuple[Any, ...]] = []
+        seen: set[Any] = set()
+        for number, place in enumerate(frame.outputs):
+            if not isinstance(place, int):
+                rows.append((CONSTANT, None) if place[0] == "constant" else (THERE, places[place[1]][1]))
+            elif number in settled:
+                rows.append((NEW, order[place], 0))
+            else:
+                rows.append((SHARED if place in seen else ARRAY, order[place]))
+            seen.add(place)
+        return rows
