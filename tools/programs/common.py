@@ -1,4 +1,4 @@
-"""What the programs of `tools/packages.py` share: the library that is asked for, formulas, and what they say."""
+"""What the programs of `tools/packages.py` share: the library asked for, formulas, and what they say."""
 
 from __future__ import annotations
 

@@ -2,12 +2,18 @@
 
 from common import fill, say, torch, train, wave
 from diffusers import (
-    AutoencoderKL, DDIMScheduler, DDPMScheduler, DPMSolverMultistepScheduler, EulerDiscreteScheduler, UNet2DConditionModel,
+    AutoencoderKL,
+    DDIMScheduler,
+    DDPMScheduler,
+    DPMSolverMultistepScheduler,
+    EulerDiscreteScheduler,
+    UNet2DConditionModel,
     UNet2DModel,
 )  # fmt: skip
 
 net = UNet2DModel(
-    sample_size=8, in_channels=3, out_channels=3, layers_per_block=1, block_out_channels=(8, 16), norm_num_groups=4,
+    sample_size=8, in_channels=3, out_channels=3, layers_per_block=1, block_out_channels=(8, 16),
+    norm_num_groups=4,
     down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"),
 )  # fmt: skip
 fill(net).eval()
@@ -26,11 +32,15 @@ for kind in (DDIMScheduler, DPMSolverMultistepScheduler, EulerDiscreteScheduler)
             sample = schedule.step(net(given, step).sample, step, sample).prev_sample
     say(kind.__name__, sample)
 conditional = UNet2DConditionModel(
-    sample_size=8, in_channels=4, out_channels=4, layers_per_block=1, block_out_channels=(8, 16), norm_num_groups=4,
-    down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"), up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+    sample_size=8, in_channels=4, out_channels=4, layers_per_block=1, block_out_channels=(8, 16),
+    norm_num_groups=4,
+    down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"), up_block_types=("UpBlock2D",
+    "CrossAttnUpBlock2D"),
     cross_attention_dim=8, attention_head_dim=4,
 )  # fmt: skip
 fill(conditional).eval()
 say("conditional", conditional(wave(1, 4, 8, 8), 7, wave(1, 5, 8)).sample)
-coder = fill(AutoencoderKL(block_out_channels=(8,), norm_num_groups=4, latent_channels=2, sample_size=8)).eval()
+coder = fill(
+    AutoencoderKL(block_out_channels=(8,), norm_num_groups=4, latent_channels=2, sample_size=8)
+).eval()
 say("coder", [coder.encode(images).latent_dist.mean, coder.decode(wave(2, 2, 8, 8)).sample])

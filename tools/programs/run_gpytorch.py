@@ -44,6 +44,7 @@ fill(model.mean_module)
 model.variational_strategy.variational_params_initialized.fill_(1)
 score = gpytorch.mlls.VariationalELBO(likelihood, model, 20)
 train(model, lambda: -score(model(x), (y > 0).float()))
-for kernel in (gpytorch.kernels.PeriodicKernel(), gpytorch.kernels.RQKernel(), gpytorch.kernels.CosineKernel(),
+for kernel in (gpytorch.kernels.PeriodicKernel(), gpytorch.kernels.RQKernel(),
+gpytorch.kernels.CosineKernel(),
                gpytorch.kernels.PolynomialKernel(2), gpytorch.kernels.LinearKernel()):  # fmt: skip
     say(type(kernel).__name__, kernel(x[:4].unsqueeze(-1), x[4:7].unsqueeze(-1)).to_dense())

@@ -14,12 +14,17 @@ made = {
     "low_rank": operators.LowRankRootLinearOperator(half[:, :2]).add_diagonal(full.diagonal()),
     "kronecker": operators.KroneckerProductLinearOperator(full[:2, :2].clone(), full[2:, 2:].clone()),
     "toeplitz": operators.ToeplitzLinearOperator(torch.tensor([4.0, 1.0, 0.5, 0.2], dtype=torch.float64)),
-    "block": operators.BlockDiagLinearOperator(operators.DenseLinearOperator(full[:2, :2].clone().expand(2, 2, 2))),
+    "block": operators.BlockDiagLinearOperator(
+        operators.DenseLinearOperator(full[:2, :2].clone().expand(2, 2, 2))
+    ),
     "sum": operators.DenseLinearOperator(full) + operators.DiagLinearOperator(full.diagonal()),
     "scaled": operators.DenseLinearOperator(full) * 2.5,
 }
 for name, operator in made.items():
-    say(name, [operator.to_dense(), operator @ side, operator.solve(side), operator.logdet(), operator.diagonal()])
+    say(
+        name,
+        [operator.to_dense(), operator @ side, operator.solve(side), operator.logdet(), operator.diagonal()],
+    )
     say(f"{name}.root", operator.cholesky().to_dense())
     quadratic, determinant = operator.inv_quad_logdet(side, logdet=True)
     say(f"{name}.quadratic", [quadratic, determinant])

@@ -13,12 +13,25 @@ def base():
 
 for name, config in (
     ("lora", LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True)),
-    ("ia3", IA3Config(target_modules=["c_attn", "mlp.c_proj"], feedforward_modules=["mlp.c_proj"], fan_in_fan_out=True)),
+    (
+        "ia3",
+        IA3Config(
+            target_modules=["c_attn", "mlp.c_proj"], feedforward_modules=["mlp.c_proj"], fan_in_fan_out=True
+        ),
+    ),
     ("prefix", PrefixTuningConfig(num_virtual_tokens=3, task_type="CAUSAL_LM")),
 ):
     model = fill(get_peft_model(base(), config)).eval()
-    say(name, [model(input_ids=ids, labels=ids).loss, torch.tensor(float(model.get_nb_trainable_parameters()[0]))])
+    say(
+        name,
+        [model(input_ids=ids, labels=ids).loss, torch.tensor(float(model.get_nb_trainable_parameters()[0]))],
+    )
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    train(model, lambda: model(input_ids=ids, labels=ids).loss, 2, torch.optim.AdamW(trained, lr=0.01))
+    train(
+        model,
+        lambda model=model: model(input_ids=ids, labels=ids).loss,
+        2,
+        torch.optim.AdamW(trained, lr=0.01),
+    )
     if name != "prefix":
         say(f"{name}.merged", model.merge_and_unload()(input_ids=ids).logits)

@@ -1,4 +1,4 @@
-"""pyro: stochastic variational inference, traces, conditioning, enumeration, and the potential that NUTS follows."""
+"""pyro: variational inference, traces, conditioning, enumeration, and the potential that NUTS follows."""
 
 import pyro
 import pyro.distributions as dist
@@ -21,7 +21,9 @@ guide = AutoDelta(model, init_loc_fn=lambda site: torch.ones(()) * 0.7)
 svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.05}), Trace_ELBO())
 say("losses", [torch.tensor(svi.step(data)) for _ in range(5)])
 say("found", [value for _, value in sorted(guide.median(data).items())])
-trace = pyro.poutine.trace(pyro.condition(model, {"loc": torch.tensor(0.3), "scale": torch.tensor(0.8)})).get_trace(data)
+trace = pyro.poutine.trace(
+    pyro.condition(model, {"loc": torch.tensor(0.3), "scale": torch.tensor(0.8)})
+).get_trace(data)
 say("log_prob", trace.log_prob_sum())
 
 

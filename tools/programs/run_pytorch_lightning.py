@@ -32,7 +32,8 @@ folder = tempfile.mkdtemp()
 keep = lightning.callbacks.ModelCheckpoint(dirpath=folder, monitor="val_loss", filename="best")
 trainer = lightning.Trainer(
     max_epochs=3, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
-    callbacks=[keep, lightning.callbacks.EarlyStopping("val_loss")], gradient_clip_val=0.5, default_root_dir=folder,
+    callbacks=[keep, lightning.callbacks.EarlyStopping("val_loss")], gradient_clip_val=0.5,
+    default_root_dir=folder,
 )  # fmt: skip
 module = Net()
 trainer.fit(module, loader, loader)

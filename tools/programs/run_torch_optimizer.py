@@ -11,13 +11,8 @@ for name in sorted(torch_optimizer._NAME_OPTIM_MAP if hasattr(torch_optimizer, "
     try:
         optimizer = cls(net.parameters(), lr=0.01)
         for _ in range(3):
-            def closure():
-                optimizer.zero_grad()
-                loss = (net(x) - y).square().mean()
-                loss.backward(create_graph=name == "adahessian")
-                return loss
-
-            closure()
+            optimizer.zero_grad()
+            (net(x) - y).square().mean().backward(create_graph=name == "adahessian")
             optimizer.step()
     except Exception as error:
         say(name, type(error).__name__)

@@ -7,8 +7,10 @@ logits = wave(40, 5) + wave(40, 5, phase=0.3) * 2
 target = (torch.arange(40) * 7) % 5
 scores, truth = logits.softmax(-1), target
 task = {"task": "multiclass", "num_classes": 5}
-for name in ("Accuracy", "Precision", "Recall", "F1Score", "AUROC", "CohenKappa", "ConfusionMatrix", "Specificity",
-             "JaccardIndex", "MatthewsCorrCoef", "CalibrationError", "AveragePrecision", "HammingDistance"):  # fmt: skip
+for name in ("Accuracy", "Precision", "Recall", "F1Score", "AUROC", "CohenKappa", "ConfusionMatrix",
+"Specificity",
+             "JaccardIndex", "MatthewsCorrCoef", "CalibrationError", "AveragePrecision",
+    "HammingDistance"):  # fmt: skip
     metric = getattr(metrics, name)(**task)
     for start in range(0, 40, 10):
         metric.update(scores[start : start + 10], truth[start : start + 10])
