@@ -8,6 +8,7 @@ of it is an expression here, which is computed when sizes change.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from math import prod
 from typing import Any, Final
 
@@ -37,9 +38,9 @@ class OpenCall:
     facts: Sequence[tuple[Expression, bool]]
     places: Mapping[Symbol, Any]
     """Where symbols are read: the number of an input, or it and an axis."""
-    lies: Mapping[int, Sequence[Any]]
+    lies: Mapping[int, Sequence[Any]] = field(default_factory=dict)
     """How inputs with open axes lie that do not lie row by row: strides in bytes."""
-    told: Sequence[tuple[int, Expression]]
+    told: Sequence[tuple[int, Expression]] = ()
     """The results that are numbers, which follow from sizes."""
 
 
@@ -48,6 +49,9 @@ def opened_call(found: Any, program: Any) -> OpenCall | None:
     call = found.sizes
     template = None if call is None else found.forward.template_of(program)
     if template is None:
+        return None
+    recorded = found.recorded
+    if recorded is not None and recorded.plan.template.programs[-1] is not recorded.plan.program:
         return None
     if program.draws is not None and not program.draws.is_default:
         return None
@@ -71,7 +75,7 @@ def opened_call(found: Any, program: Any) -> OpenCall | None:
         for number, each in enumerate(template.first.results_of_call)
         if isinstance(each, tuple) and type(each[1]) is Size
     ]
-    if told and found.finish is None:
+    if (told and found.finish is None and recorded is None) or (lies and recorded is not None):
         return None
     return OpenCall(template, frozenset(call.numbers), call.axes, facts, places, lies, told)
 
