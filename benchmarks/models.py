@@ -9,9 +9,9 @@ so) alone; the rest of a step runs as written. torch runs as written in both; `t
 part where they are asked for (`--peers`), jax with the rows that have a form for it. Peers take turns, each
 in processes of its own; a row's time is the least of the rounds' medians. All get equal
 parameters and data, and the losses of the first steps are compared. For Weft, the table has how many Python
-functions a steady step calls, how long the first step took, and what the step may take at best by the
-machine's products. `--isa avx2` holds every peer to AVX2. On a machine that computes other things meanwhile,
-`--threads 1 --processor-time` gives ratios that mean something.
+functions a steady step calls (form `model`: the loss and `backward()`, without the optimizer), and for all
+how long the first step took. `--isa avx2` holds every peer to AVX2. On a machine that computes other things
+meanwhile, `--threads 1 --processor-time` gives ratios that mean something.
 """
 
 from __future__ import annotations
@@ -44,40 +44,27 @@ CALLS = {"step": 20, "model": 60}
 """How many Python functions a steady step may call."""
 COMPARED = 3
 """So many steps' losses are compared: later ones differ by what rounding has become."""
-VARIABLES = {
-    "avx2": {
-        "OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
-        "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
-    },
-    "": {},
-}  # fmt: skip
-"""What libraries are told that shall use no more than some instructions."""
-
-
-def hold(isa: str) -> None:
-    """Makes LLVM, and so Weft, take this machine for one without AVX-512."""
-    if isa != "avx2":
-        return
-    llvm = importlib.import_module("llvmlite.binding")
-    features = llvm.get_host_cpu_features()
-    for name in features:
-        if name.startswith(("avx512", "avx10", "amx")):
-            features[name] = False
-    llvm.get_host_cpu_name = lambda: "haswell"
-    llvm.get_host_cpu_features = lambda: features
 
 
 # -- one peer, one row ---------------------------------------------------------------------------------------
-def prepared(peer: str, name: str, form: str) -> Callable[[], Any]:
-    """The row's step; it gives the loss."""
+@dataclass
+class Step:
+    """A row's step, which gives the loss; what of it Python is counted in, and what comes before that."""
+
+    whole: Callable[[], Any]
+    counted: Callable[[], Any]
+    before: Callable[[], Any] = lambda: None
+
+
+def prepared(peer: str, name: str, form: str) -> Step:
+    """The row's step."""
     row = zoo.ROWS[name]
     lib = importlib.import_module(PEERS[peer])
     generator = np.random.default_rng(0)
     arrays = row.arrays(generator)
     if peer == "jax":
         step: Callable[[], Any] = row.jax(lib, arrays, zoo.values_of(row.shapes))
-        return step
+        return Step(step, step)
     functional = importlib.import_module(f"{lib.__name__}.nn.functional")
     module = zoo.filled(lib, row.build(lib))
     data = [lib.from_numpy(array) for array in arrays]
@@ -91,17 +78,24 @@ def prepared(peer: str, name: str, form: str) -> Callable[[], Any]:
         else:
             inner = lib.compile(module)
 
-    def step() -> Any:
-        optimizer.zero_grad()
+    def forward_and_backward() -> Any:
         found = loss(lib, functional, inner, *data)
         found.backward()
+        return found
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        found = forward_and_backward()
         optimizer.step()
         return found
 
-    return lib.compile(step) if peer == "weft" and form == "step" else step
+    if peer == "weft" and form == "step":
+        compiled: Callable[[], Any] = lib.compile(step)
+        return Step(compiled, compiled)
+    return Step(step, forward_and_backward, optimizer.zero_grad)
 
 
-def python_calls(step: Callable[[], Any]) -> int:
+def python_calls(step: Step) -> int:
     """How many Python functions a step calls, at least."""
     counts = []
     for _ in range(3):
@@ -111,8 +105,9 @@ def python_calls(step: Callable[[], Any]) -> int:
             nonlocal count
             count += event == "call"
 
+        step.before()
         sys.setprofile(profile)
-        step()
+        step.counted()
         sys.setprofile(None)
         counts.append(count)
     return min(counts)
@@ -121,10 +116,13 @@ def python_calls(step: Callable[[], Any]) -> int:
 def measure(peer: str, name: str, form: str, options: argparse.Namespace) -> dict[str, Any]:
     """All that one process finds out."""
     clock = time.process_time if options.processor_time else time.perf_counter
+    if peer == "weft":
+        peers.hold_compiler()
     lib = importlib.import_module(PEERS[peer])
     if PEERS[peer] == "torch":
         lib.set_num_threads(options.threads)
-    step = prepared(peer, name, form)
+    made = prepared(peer, name, form)
+    step = made.whole
     began = clock()
     losses = [float(peers.finished(peer, step()))]
     first = clock() - began
@@ -134,13 +132,13 @@ def measure(peer: str, name: str, form: str, options: argparse.Namespace) -> dic
         importlib.import_module("weft.native.cpu.tiers").wait()
     times: list[float] = []
     until = clock() + options.seconds
-    while len(times) < 5 or clock() < until:
+    while len(times) < 8 or clock() < until:
         began = clock()
         peers.finished(peer, step())
         times.append(clock() - began)
     answer = {"step": statistics.median(times), "least": min(times), "first": first, "losses": losses}
     if peer == "weft":
-        answer["calls"] = python_calls(step)
+        answer["calls"] = python_calls(made)
     return answer
 
 
@@ -166,8 +164,8 @@ class Found:
 def asked(peer: str, name: str, form: str, options: argparse.Namespace) -> dict[str, Any]:
     """What a fresh process with empty caches finds out."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**peers.environment(folder, options.threads), **VARIABLES[options.isa]}
-        command = [sys.executable, str(Path(__file__).resolve()), "--isa", options.isa]
+        environment = peers.environment(folder, options.threads)
+        command = [sys.executable, str(Path(__file__).resolve())]
         command += ["--threads", str(options.threads), "--seconds", str(options.seconds)]
         command += ["--processor-time"] * options.processor_time + ["--worker", peer, name, form]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -198,7 +196,8 @@ def differing(found: dict[str, Found]) -> list[str]:
 
 def report(name: str, form: str, found: dict[str, Found], flop: float) -> float | None:
     """Prints a row; gives how many times faster Weft is than the best peer."""
-    least = f", at least {peers.unit(zoo.ROWS[name].work * flop)} by products" if zoo.ROWS[name].work else ""
+    floor = zoo.ROWS[name].work * flop
+    least = f", at least {peers.unit(floor)} by products" if floor else ""
     print(f"{name} ({form}): {zoo.ROWS[name].title}{least}")
     for peer, each in found.items():
         calls = f"  {each.calls} Python calls" if each.calls else ""
@@ -229,7 +228,9 @@ def main() -> None:
     parser.add_argument("--rows", nargs="*", default=list(zoo.ROWS), choices=list(zoo.ROWS))
     parser.add_argument("--forms", nargs="*", default=list(FORMS), choices=FORMS)
     parser.add_argument("--peers", nargs="*", default=["weft", "torch"], choices=list(PEERS))
-    parser.add_argument("--isa", default="", choices=list(VARIABLES), help="instructions that peers may use")
+    parser.add_argument(
+        "--isa", default="", choices=list(peers.ISAS), help="hold all peers to these instructions"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="how often the peers take turns (default 3)")
     parser.add_argument("--seconds", type=float, default=1.0, help="how long a process times steps")
     parser.add_argument("--json", help="write the results to this file")
@@ -239,11 +240,12 @@ def main() -> None:
     )
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    hold(options.isa)
     if options.worker:
-        print(json.dumps(measure(*options.worker, options)))
+        peer, name, form = options.worker
+        print(json.dumps(measure(peer, name, form, options)))
         return
-    flop = peers.limits()["flops"]
+    peers.held_to(options.isa)
+    flop = 0.0 if options.processor_time else peers.limits()["flops"]
     kept: dict[str, Any] = {}
     for form in options.forms:
         ratios = {}

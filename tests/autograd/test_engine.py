@@ -228,6 +228,18 @@ def test_create_graph_makes_a_new_gradient():
     x.grad = None
 
 
+def test_create_graph_warns_in_every_call_where_warnings_always_come():
+    x = leaf()
+    weft.set_warn_always(True)
+    try:
+        for _ in range(2):
+            with pytest.warns(UserWarning, match="reference cycle"):
+                (x * x).sum().backward(create_graph=True)
+    finally:
+        weft.set_warn_always(False)
+        x.grad = None
+
+
 class _quiet:
     def __enter__(self):
         return self

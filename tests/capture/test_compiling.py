@@ -5,8 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
+
 import weft
 import weft.compiler
+from weft.capture import runtime
+from weft.capture.bytecode import drafts
 from weft.testing import CompileCounter
 
 
@@ -59,3 +63,22 @@ def test_a_function_that_raises_runs_as_written() -> None:
     else:
         raise AssertionError("nothing was raised")
     assert values == [1] and counter.frame_count == 0
+
+
+def test_a_python_whose_bytecode_is_new_runs_functions_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drafts, "VERSION", (3, 99))
+    monkeypatch.setattr(runtime, "_told_of_python", [])
+
+    def f(x: weft.Tensor) -> weft.Tensor:
+        return x.sin().sum()
+
+    def g(x: weft.Tensor) -> weft.Tensor:
+        return f(x) * 2
+
+    x = weft.ones(3, requires_grad=True)
+    with pytest.warns(RuntimeWarning, match=r"reads the bytecode of Python 3\.11, .*run as written") as seen:
+        found = weft.compile(f)(x)
+        weft.compile(g)(x)
+    assert len(seen) == 1 and seen[0].filename == __file__
+    found.backward()
+    assert weft.equal(x.grad, weft.ones(3).cos())

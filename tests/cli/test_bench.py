@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -87,3 +91,24 @@ def test_help_names_the_rows(capsys):
     text = capsys.readouterr().out
     for letter, row in bench.programs().ROWS.items():
         assert f"  {letter}  {row.name}\n" in text
+
+
+def test_the_programs_run_without_what_stands_beside_them(tmp_path):
+    """As in a wheel, which has this module alone."""
+    alone = tmp_path / "peers.py"
+    alone.write_text((Path(__file__).parents[2] / "benchmarks" / "peers.py").read_text())
+    line = [
+        sys.executable,
+        str(alone),
+        "--rows",
+        "a",
+        "--peers",
+        "weft",
+        "--rounds",
+        "1",
+        "--seconds",
+        "0.02",
+    ]
+    folder = str(Path(__file__).parents[2])
+    done = subprocess.run(line, env=os.environ | {"PYTHONPATH": folder}, capture_output=True, text=True)
+    assert "weft           step" in done.stdout and "Error" not in done.stdout, done.stdout + done.stderr

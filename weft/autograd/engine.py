@@ -21,6 +21,7 @@ from weft.core.warn import warn_at_level
 from weft.ops.record import REGISTRY, ops
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.meta import faking
+from weft.tensor.switches import is_warn_always_enabled
 from weft.tensor.tape import gradient_edge
 from weft.tensor.views import refresh
 from weft.tensor.wrapper import Wrapper, highest
@@ -290,7 +291,7 @@ def _sequence(values: Any) -> Sequence[Any]:
 
 def _warn_of_cycle() -> None:
     global _warned_of_cycle
-    if not _warned_of_cycle:
+    if not _warned_of_cycle or is_warn_always_enabled():
         _warned_of_cycle = True
         warn_at_level(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and "

@@ -24,7 +24,7 @@ from weft.capture.guards import ClassSources, Guard, guards_for_member, lookup
 from weft.capture.namespaces import ClassDict, InstanceDict, is_added, missing_text
 from weft.capture.sources import Source, class_mro, constant, written_in_c
 from weft.capture.sources import module as module_source
-from weft.capture.values import Args, BoundMethod, Callback, CapturedTraceback, Raised, has_type
+from weft.capture.values import CACHED, Args, BoundMethod, Callback, CapturedTraceback, Raised, has_type
 from weft.capture.world import ABSENT, Known, Unopened
 from weft.capture.wrapping import SYMBOLIC
 from weft.core.contexts import LEFT_IN_C, LeftAtOnce
@@ -48,9 +48,6 @@ BOUND_BY_C = (
 TENSOR_SLOTS = frozenset({"array", "cell", "node", "index", "origin", "tracked", "hooks"})
 """What tensors are made of: only the library itself reads these."""
 OWN_TENSOR_STATE = frozenset({"grad_fn", "_base", "_version", "_backward_hooks"})
-
-CACHED = type(functools.lru_cache(len))
-"""What `functools.lru_cache` makes."""
 
 
 class Attributes:
@@ -247,6 +244,8 @@ class Attributes:
             return self.load_getset(found, value)
         if kind in BOUND_BY_C:
             return self.native(found.__get__, value, cls)
+        if kind is CACHED:
+            return types.MethodType(self.class_value(found, cls), value)
         if has_type(found, types.BuiltinFunctionType):
             return found
         getter = self.lookup(kind, "__get__") if kind.__flags__ & HEAP else ABSENT
@@ -532,7 +531,11 @@ class Attributes:
             return self.wrapping.wrap(fields[name], known.source.field(name))
         if name in ("__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__"):
             return self.wrapping.wrap(getattr(value, name), known.source.member(name))
-        if name in ("__code__", "__globals__", "__closure__", "__dict__", "__annotations__"):
+        if name == "__dict__":
+            return self.instance_dict(value)
+        if name == "__annotations__":
+            return self.wrapping.wrap(getattr(value, name), known.source.member(name))
+        if name in ("__code__", "__globals__", "__closure__"):
             raise Break("function-state", seen=f"{value.__name__}.{name}")
         if hasattr(type(value), name):
             return self.native(getattr, value, name)

@@ -24,7 +24,7 @@ from weft.capture.attributes import HEAP, IMMUTABLE
 from weft.capture.namespaces import InstanceDict
 from weft.capture.protocols import EQUALITY, has_own_keys, settle_keys
 from weft.capture.sources import PLAIN_PARTS, c_base
-from weft.capture.values import BoundMethod, Callback, CapturedGenerator, has_type
+from weft.capture.values import CACHED, BoundMethod, Callback, CapturedGenerator, has_type
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.contexts import LeftAtOnce
 from weft.core.naming import home
@@ -59,7 +59,7 @@ TRANSPARENT = (
     types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.CellType, type, types.ModuleType,
     property, staticmethod, classmethod, range, slice, functools.partial, np.generic, np.dtype,
     types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, np.ufunc, re.Pattern,
-    Enum, frozenset, tuple, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple, LeftAtOnce,
+    Enum, frozenset, tuple, CACHED, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple, LeftAtOnce,
 )  # fmt: skip
 """Classes of C code whose objects that existed before hold nothing that is not guarded where it is read."""
 

@@ -69,7 +69,7 @@ ANSWERS = frozenset(
         "get_default_dtype", "get_num_threads", "is_autocast_enabled", "is_grad_enabled",
         "is_inference_mode_enabled", "is_storage", "is_tensor", "promote_types", "typename",
         "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "enter", "leave", "modes", "current",
-        "grad_enabled",
+        "grad_enabled", "is_scripting", "is_available", "annotate",
     }
 )  # fmt: skip
 """Functions that modes do not see, and that only tell something or manage modes."""

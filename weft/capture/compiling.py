@@ -7,11 +7,13 @@ between.
 
 from __future__ import annotations
 
+import platform
 import types
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import weft.capture.bytecode.drafts as drafts
 from weft.capture.binding import parameter_names
 from weft.capture.bytecode.instructions import UnknownInstruction
 from weft.capture.chaining import chained, open_sources
@@ -107,6 +109,8 @@ def _compile(
     again: list[Any],
     keep: Keeping | None,
 ) -> Entry:
+    if drafts.VERSION not in drafts.KNOWN:
+        return _original(function, None, unknown_python())
     stop_at: int | None = None
     stop: Break | None = None
     names = function.__code__.co_names
@@ -307,6 +311,13 @@ def _example(item: Any, function: Any, arguments: dict[str, Any]) -> Any:
 def _refusal(broken: Broken) -> BaseException:
     frame = broken.frame
     return unsupported(broken.stop, *frame.place(), frame.instruction.positions)
+
+
+def unknown_python() -> str:
+    """Why nothing is compiled on a Python whose bytecode is new."""
+    known = ", ".join(f"{major}.{minor}" for major, minor in sorted(drafts.KNOWN))
+    here = platform.python_version()
+    return f"Weft reads the bytecode of Python {known}; on {here} functions run as written"
 
 
 def _original(function: types.FunctionType, found: Any, reason: str) -> Entry:

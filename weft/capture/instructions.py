@@ -302,6 +302,9 @@ def list_append(machine: Machine, frame: Frame, arg: int) -> None:
             append(machine.parts, machine.parts.take(target.value, target.source), value)
             return
         target = frame.stack[-arg] = machine.wrapping.wrap(target.value, target.source)
+    if type(target) is Unopened:
+        append(machine.parts, target, value)
+        return
     target.append(machine.wrapping.force(value))
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd.grad_mode import no_grad, set_grad_enabled
-from weft.capture.attributes import CACHED, HEAP, IMMUTABLE, SPECIAL
+from weft.capture.attributes import HEAP, IMMUTABLE, SPECIAL
 from weft.capture.builtins import STOOD_FOR, answers, index_of
 from weft.capture.c_arguments import ORDER
 from weft.capture.c_calls import CALLED, CALLED_WITH_ONE, METHODS, RECEIVERS, pure
@@ -31,7 +31,7 @@ from weft.capture.plain import NotPlain, exact_key, freeze
 from weft.capture.protocols import EQUALITY, answers_in_c
 from weft.capture.raising import required
 from weft.capture.sources import module
-from weft.capture.values import Args, Callback, Kwargs, has_type
+from weft.capture.values import CACHED, Args, Callback, Kwargs, has_type
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.device import device, get_default_device, is_plain

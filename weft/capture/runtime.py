@@ -21,6 +21,7 @@ from time import perf_counter
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
+import weft.capture.bytecode.drafts as drafts
 from weft.autograd.compiled_calls import Unexpected
 from weft.capture.binding import parameter_names, takes_alike
 from weft.capture.break_instruction import enter_original
@@ -197,6 +198,10 @@ def _never(*_values: Any) -> Any:
     return MISS
 
 
+_told_of_python: list[bool] = []
+"""Whether it was said that this Python's bytecode is not known."""
+
+
 class CodeCache:
     """The entries of one code object in one context."""
 
@@ -361,6 +366,9 @@ class CodeCache:
         finally:
             held = None
             tell("end", self.code)
+        if drafts.VERSION not in drafts.KNOWN and not _told_of_python:
+            _told_of_python.append(True)
+            warn_user(f"{entry.reason}, not compiled")
         if entry.reason is None:
             count("frames", "ok")
             count("built", "captures")

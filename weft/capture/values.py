@@ -83,6 +83,10 @@ class Callback:
         raise Break("address-in-text", seen="the text of a function")
 
 
+CACHED = type(functools.lru_cache(len))
+"""What `functools.lru_cache` makes."""
+
+
 class BoundMethod(functools.partial[Any]):
     """A builtin method of an object that something stands for: `.append` of a list, `.send` of a generator.
     It may be called and handed around, not looked into.

@@ -18,6 +18,7 @@ import types
 
 import pytest
 
+import weft
 from tests.capture.features.harness import check, tensor
 
 
@@ -48,6 +49,75 @@ def test_functools_lru_cache():
         return x * factor(3) + factor(3)
 
     check(function, state=factor.cache_clear, watch=lambda: factor.cache_info(), breaks=2, frames=2)
+
+
+def test_functools_lru_cache_around_methods_and_under_other_decorators():
+    class Scale:
+        @functools.lru_cache  # noqa: B019
+        def run(self, value, factor=1.0):
+            """Scales."""
+            return value * factor * 2
+
+    scale = Scale()
+
+    def passed_on(function):
+        @functools.wraps(function)
+        def inner(*args):
+            return function(*args)
+
+        return inner
+
+    @functools.lru_cache
+    def twice(value):
+        """Twice."""
+        return value * 2
+
+    def function(x):
+        wrapped = passed_on(twice)
+        return scale.run(x) + wrapped(x), wrapped.__name__, wrapped.__doc__, wrapped.__wrapped__ is twice
+
+    def cleared():
+        twice.cache_clear()
+        Scale.run.cache_clear()
+
+    check(function, state=cleared)
+
+
+def test_functools_wraps_reads_what_is_noted_on_functions():
+    def build():
+        def plain(x: float) -> float:
+            return x * 2
+
+        plain.tag = 3
+        build.plain = plain
+
+        def function(x):
+            @functools.wraps(plain)
+            def inner(value):
+                return plain(value)
+
+            return inner(x) * inner.tag, dict(inner.__annotations__), sorted(inner.__dict__)
+
+        return function
+
+    def tagged():
+        build.plain.tag = 4
+        return (tensor(),)
+
+    def annotated():
+        build.plain.__annotations__["y"] = int
+        return (tensor(),)
+
+    check(build, lambda: (tensor(),), tagged, annotated, state=build, frames=None)
+
+
+def test_questions_whose_answer_is_the_same_in_every_call():
+    def function(x):
+        if weft.jit.is_scripting() or weft.distributed.is_available():
+            return x
+        return weft.jit.annotate(weft.Tensor, x + 1)
+
+    check(function)
 
 
 def test_functools_singledispatch():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+import unittest.mock
 
 import pytest
 
@@ -57,3 +58,13 @@ def test_compiling_again_may_be_an_error() -> None:
         with pytest.raises(RecompileError, match=r"Recompiling function <lambda> in .*\n.*guard failure"):
             compiled(weft.ones(3))
     assert compiled(weft.ones(3)).shape == (3,)
+
+
+def test_unittest_patches_settings():
+    before = dynamo.recompile_limit
+    with unittest.mock.patch.object(dynamo, "recompile_limit", before + 3):
+        assert dynamo.recompile_limit == settings.recompile_limit == before + 3
+    assert dynamo.recompile_limit == settings.recompile_limit == before
+    with unittest.mock.patch.object(dynamo, "verbose", True):
+        assert dynamo.verbose
+    assert not dynamo.verbose

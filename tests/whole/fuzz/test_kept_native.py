@@ -226,3 +226,20 @@ def arguments():
     for n in (3, 2, -1, 4, 0, 6, 1, 256, 1 << 32):
         yield ((weft.tensor([True, False, True]), n), {})
 """)
+
+
+def test_lists_that_are_going_on_behind_a_break_are_appended_to():
+    """A list's display that a warning breaks, and that has been looked into by then."""
+    agree("""\
+import itertools
+import operator
+import warnings
+import weft
+def main(x, y):
+    warnings.warn('here')
+    first, second = itertools.tee([*sorted(y, key=operator.neg), warnings.warn('w') or 7])
+    return next(first, 0), list(second), x + 1
+def arguments():
+    for y in ([1, 0], [-1, -1], [2, 0]):
+        yield ((weft.ones(2), y), {})
+""")

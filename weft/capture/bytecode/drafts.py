@@ -62,7 +62,7 @@ class UnknownInstruction(ValueError):
 
 
 _PRIVATE: Any = dis  # whose tables of names these are
-BINARY_OPERATORS = [symbol for _, symbol in _PRIVATE._nb_ops]
+BINARY_OPERATORS = [symbol for _, symbol in getattr(_PRIVATE, "_nb_ops", ())]
 UNARY_OPERATORS = {
     "UNARY_NEGATIVE": "-",
     "UNARY_POSITIVE": "+",
@@ -71,6 +71,8 @@ UNARY_OPERATORS = {
 }
 CONVERSIONS = (None, "str", "repr", "ascii")
 COMPARISON_SHIFT = {(3, 11): 0, (3, 12): 4, (3, 13): 5}
+KNOWN = frozenset(COMPARISON_SHIFT)
+"""The Pythons whose bytecode is read here."""
 # What MAKE_FUNCTION may find under the code object, in the order of the stack.
 EXTRAS = {1: "defaults", 2: "kwdefaults", 4: "annotations", 8: "closure"}
 INTRINSICS_1: dict[str, Step] = {

@@ -84,12 +84,13 @@ class Config(ModuleType):
     def __init__(self, name: str, ours: dict[str, str], **defaults: Any) -> None:
         super().__init__(name, "Settings that tests patch.")
         object.__setattr__(self, "_ours", ours)
+        object.__setattr__(self, "_deleted", set())
         object.__setattr__(self, "_defaults", copy.deepcopy(defaults))
         self.__dict__.update(defaults)
 
     def __getattr__(self, name: str) -> Any:
         ours = self.__dict__.get("_ours", {})
-        if name in ours:
+        if name in ours and name not in self._deleted:
             return getattr(settings, ours[name])
         raise AttributeError(f"{self.__name__}.{name} does not exist")
 
@@ -97,11 +98,19 @@ class Config(ModuleType):
         if name == "error_on_recompile":
             _refuse_recompiling(bool(value))
         if name in self._ours:
+            self._deleted.discard(name)
             setattr(settings, self._ours[name], value)
         elif name in self._defaults or name.startswith("__"):
             self.__dict__[name] = value
         else:
             raise AttributeError(f"{self.__name__}.{name} does not exist")
+
+    def __delattr__(self, name: str) -> None:
+        """`unittest.mock` deletes what it patched, and sets it again where it is missing then."""
+        if name in self._ours:
+            self._deleted.add(name)
+        else:
+            super().__delattr__(name)
 
     def patch(self, *args: Any, **values: Any) -> Patch:
         """`patch(name=value)`, `patch("name", value)` or `patch({"name": value})`."""

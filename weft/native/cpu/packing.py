@@ -57,7 +57,7 @@ CHUNK: Final = 10_000
 MOST_CHUNKS: Final = 64
 
 LEAST_ROWS: Final = 65
-LEAST_COLUMNS: Final = 96
+LEAST_COLUMNS: Final = 64
 LEAST: Final = 1 << 22
 """Multiplications from which on packing is worth while."""
 
