@@ -31,3 +31,12 @@ def test_proxies_of_a_graph_that_is_there() -> None:
     made = weft.fx.GraphModule({}, graph)
     a, b = weft.tensor([1.0, -2.0]), weft.tensor([0.5, 0.25])
     assert weft.equal(made(a, b), (a * 2).relu() + b.sin())
+
+
+def test_operands_of_einsum_may_be_proxies() -> None:
+    """What a body takes as a sequence is looked into for whoever takes calls over."""
+    graph = weft.fx.Graph()
+    x, y = (weft.fx.Proxy(graph.placeholder(name)) for name in "xy")
+    graph.output(weft.einsum("ij,jk->ik", x, y).node)
+    a, b = weft.arange(6.0).reshape(2, 3), weft.arange(6.0).reshape(3, 2)
+    assert weft.equal(weft.fx.GraphModule({}, graph)(a, b), a @ b)

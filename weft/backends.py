@@ -102,3 +102,7 @@ def parallel_info() -> str:
     """How many threads there are, as text."""
     threads = PUBLIC["get_num_threads"]()
     return f"Weft's own pool:\n\tget_num_threads() : {threads}\n\tos.cpu_count() : {os.cpu_count()}\n"
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Tells whoever counts uses of PyTorch's parts: nobody does here."""

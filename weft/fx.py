@@ -16,6 +16,6 @@ from weft.trace.proxy import Tracer as Tracer
 from weft.trace.wrapped import wrap as wrap
 
 __all__ = [
-    "Graph", "GraphAppendingTracer", "GraphModule", "Interpreter", "Match", "Node", "Proxy", "TraceError", "Tracer", "Transformer",
-    "map_arg", "replace_pattern", "symbolic_trace", "wrap",
+    "Graph", "GraphAppendingTracer", "GraphModule", "Interpreter", "Match", "Node", "Proxy", "TraceError",
+    "Tracer", "Transformer", "map_arg", "replace_pattern", "symbolic_trace", "wrap",
 ]  # fmt: skip

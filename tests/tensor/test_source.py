@@ -49,3 +49,9 @@ def test_what_is_no_older_form() -> None:
             call()
     with pytest.raises(TypeError, match="takes 3 positional arguments but 6 were given"):
         weft.addmm(1, M, 2, 3, M, M)
+
+
+def test_views_as_other_dtypes() -> None:
+    x = weft.tensor([1.0, 2.0])
+    assert weft.equal(x.view(dtype=weft.int32), x.view(weft.int32))
+    assert weft.equal(weft.compile(lambda a: a.view(dtype=weft.int32) + 1)(x), x.view(weft.int32) + 1)

@@ -95,6 +95,7 @@ MODULES: Final[Mapping[str, Place]] = {
         FileCheck=f"{TORCH_INTERNALS}.filecheck:FileCheck",
         _LinAlgError="weft.core.errors:LinAlgError",
         _TensorMeta="builtins:type",
+        _log_api_usage_once="weft.backends:_log_api_usage_once",
         Generator="weft:Generator",
         Size="weft:Size",
     ),

@@ -57,6 +57,8 @@ def parameter_list(op: Op, *, with_out: bool, first: str | None = None) -> str:
     extra += [
         f"{p.name}=None" for p in op.signature.parameters if p.variadic
     ]  # view(size=(2, 3)) is view(2, 3)
+    if views_dtypes(op):
+        extra.append("dtype=None")
     if with_out:
         extra.append("out=None")
     if extra and not star:
@@ -109,8 +111,15 @@ def numpy_aliases(op: Op) -> dict[str, str]:
     return {ours: theirs for ours, theirs in NUMPY_NAMES.items() if ours in names and theirs not in names}
 
 
+def views_dtypes(op: Op) -> bool:
+    """Whether the op takes a dtype in place of sizes: `view(dtype=...)` is `view(...)`."""
+    return op.kind is Kind.VIEW and op.reshapes and not op.function
+
+
 def _prologue(op: Op) -> list[str]:
     lines = _older_lines(op)
+    if views_dtypes(op):
+        lines += ["    if dtype is not None:", "        size_ = (dtype,)"]
     for ours, theirs in numpy_aliases(op).items():
         lines += [f"    if {theirs} is not None:", f"        {ours} = {theirs}"]
     for parameter in op.signature.parameters:

@@ -311,6 +311,50 @@ def test_leaves_that_are_shared_get_the_sum_in_one_array(runs: Runs) -> None:
     assert runs.since()[0]
 
 
+def hook_of_gradient(leaf: Any, seen: list[Any]) -> Any:
+    return leaf.register_hook(lambda gradient: (seen.append("hook"), gradient * 2)[1])
+
+
+def hook_behind_accumulation(leaf: Any, seen: list[Any]) -> Any:
+    return leaf.register_post_accumulate_grad_hook(lambda leaf: seen.append(leaf.grad.tolist()))
+
+
+@pytest.mark.parametrize("register", [hook_of_gradient, hook_behind_accumulation])
+def test_hooks_of_leaves_that_share_their_gradient(register: Any, runs: Runs) -> None:
+    """One array goes to both leaves, so none of them may keep it."""
+    loss = weft.compile(lambda a, b: (a + b).sum())
+    leaves = [weft.ones(3, requires_grad=True) for _ in range(2)]
+    for _ in range(4):
+        loss(*leaves).backward()
+    runs.since()
+    loss(*leaves).backward()
+    assert runs.since() == (1, 0)
+    for leaf in leaves:
+        leaf.grad = None
+    seen: list[Any] = []
+    handle = register(leaves[1], seen)
+    loss(*leaves).backward()
+    expected = 2.0 if register is hook_of_gradient else 1.0
+    assert seen == (["hook"] if register is hook_of_gradient else [[1.0] * 3])
+    assert [leaf.grad.tolist() for leaf in leaves] == [[1.0] * 3, [expected] * 3]
+    handle.remove()
+    loss(*leaves).backward()
+    assert len(seen) == 1
+
+
+def test_a_leaf_that_comes_twice_gets_one_gradient() -> None:
+    seen: list[Any] = []
+    for compiled in (False, True):
+        function: Program = lambda a, b: (a + b).sum()
+        loss = weft.compile(function) if compiled else function
+        leaf, other = [weft.ones(3, requires_grad=True) for _ in range(2)]
+        for each in (other, other, other, other, leaf, leaf, leaf):
+            leaf.grad = None
+            loss(leaf, each).backward()
+        seen.append((leaf.grad.tolist(), leaf.grad._version))
+    assert seen[0] == seen[1]
+
+
 def test_layers_compiled_apart_stay_native(runs: Runs) -> None:
     def chain(compiled: bool) -> Any:
         weft.manual_seed(0)

@@ -193,25 +193,37 @@ class BackwardEntry:
         return [number for number in found if shared.count(frame.outputs[number]) == 1]
 
     def leaves(self, settled: list[int]) -> dict[int, int]:
-        """The registers of leaves, which are checked."""
+        """The registers of leaves that gradients are put into. What the general way would ask of a leaf is
+        checked of the others, too: theirs are accumulated without it where the sweep ends with this node."""
         found: dict[int, Expression] = {}
+        others: list[Expression] = []
         tensor = self.machine.layout.tensor
         targets = self.held("next")
-        for number in settled:
-            known = self.node.next[number]
-            leaf = found[number] = ask.tuple_item(targets, number)
-            array = known.array
-            lies = ask.tensor(leaf, [type(known), True, array.dtype, array.ndim, *array.shape])
-            self.need(lies)
-            if array.flags.c_contiguous:
-                self.need(ask.flags(lies, C_CONTIGUOUS, C_CONTIGUOUS))
+        for number, known in enumerate(self.node.next):
+            if not self.found.settles or not isinstance(known, tensor):
+                continue
+            leaf = ask.tuple_item(targets, number)
+            if number in settled:
+                found[number] = leaf
+                self.lies_as(leaf, known)
             else:
-                self.need(ask.strides(lies, list(array.strides)))
+                others.append(leaf)
+                self.need(ask.type_is(leaf, type(known)))
             for name in ("node", "hooks"):
                 self.need(ask.slot_is(leaf, self.machine.slot(tensor, name), None))
-        if len(found) > 1:
-            self.need(ask.distinct(tuple(found.values())))
+        if len(found) + len(others) > 1:
+            self.need(ask.distinct((*found.values(), *others)))
         return {number: self.lowering.register(leaf) for number, leaf in found.items()}
+
+    def lies_as(self, leaf: Expression, known: Any) -> None:
+        """Checks that a leaf lies in memory as it did."""
+        array = known.array
+        lies = ask.tensor(leaf, [type(known), True, array.dtype, array.ndim, *array.shape])
+        self.need(lies)
+        if array.flags.c_contiguous:
+            self.need(ask.flags(lies, C_CONTIGUOUS, C_CONTIGUOUS))
+        else:
+            self.need(ask.strides(lies, list(array.strides)))
 
     def outputs(self, settled: list[int], places: list[Any]) -> list[tuple[Any, ...]]:
         """One for each edge."""
