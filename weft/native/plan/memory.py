@@ -137,7 +137,8 @@ def in_runs(
     plan = placed([*[value for key, value in values.items() if key not in gone], *joined])
     offsets = dict(plan.offsets)
     for start, places in inside:
-        offsets.update({key: plan.offsets[start] + distance for key, distance in places})
+        before = plan.offsets[start]
+        offsets.update({key: unsimplified("add", before, distance) for key, distance in places})
     offsets.update({key: offsets[other] for key, other in alike.items()})
     return Placement(offsets, plan.size)
 
