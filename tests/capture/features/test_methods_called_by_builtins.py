@@ -500,7 +500,7 @@ def test_what_was_put_into_a_list_stays_there_where_it_cannot_be_opened() -> Non
 
     def compares(x):
         y = x + 1
-        return y, {APPENDS: 2} == hash((APPENDS,))
+        return y, {APPENDS: 2} == hash((APPENDS,))  # noqa: SIM300 - the dict is read before the call
 
     logged(looks_up, frames=None, breaks=None, raises=KeyError)
     logged(compares, frames=None, breaks=None)
