@@ -9,9 +9,9 @@ so) alone; the rest of a step runs as written. torch runs as written in both; `t
 part where they are asked for (`--peers`), jax with the rows that have a form for it. Peers take turns, each
 in processes of its own; a row's time is the least of the rounds' medians. All get equal
 parameters and data, and the losses of the first steps are compared. For Weft, the table has how many Python
-functions a steady step calls, how long the first step took, and what the step may take at best by the
-machine's products. `--isa avx2` holds every peer to AVX2. On a machine that computes other things meanwhile,
-`--threads 1 --processor-time` gives ratios that mean something.
+functions a steady step calls (form `model`: the loss and `backward()`, without the optimizer), and for all
+how long the first step took. `--isa avx2` holds every peer to AVX2. On a machine that computes other things
+meanwhile, `--threads 1 --processor-time` gives ratios that mean something.
 """
 
 from __future__ import annotations
@@ -47,15 +47,24 @@ COMPARED = 3
 
 
 # -- one peer, one row ---------------------------------------------------------------------------------------
-def prepared(peer: str, name: str, form: str) -> Callable[[], Any]:
-    """The row's step; it gives the loss."""
+@dataclass
+class Step:
+    """A row's step, which gives the loss; what of it Python is counted in, and what comes before that."""
+
+    whole: Callable[[], Any]
+    counted: Callable[[], Any]
+    before: Callable[[], Any] = lambda: None
+
+
+def prepared(peer: str, name: str, form: str) -> Step:
+    """The row's step."""
     row = zoo.ROWS[name]
     lib = importlib.import_module(PEERS[peer])
     generator = np.random.default_rng(0)
     arrays = row.arrays(generator)
     if peer == "jax":
         step: Callable[[], Any] = row.jax(lib, arrays, zoo.values_of(row.shapes))
-        return step
+        return Step(step, step)
     functional = importlib.import_module(f"{lib.__name__}.nn.functional")
     module = zoo.filled(lib, row.build(lib))
     data = [lib.from_numpy(array) for array in arrays]
@@ -69,17 +78,24 @@ def prepared(peer: str, name: str, form: str) -> Callable[[], Any]:
         else:
             inner = lib.compile(module)
 
-    def step() -> Any:
-        optimizer.zero_grad()
+    def forward_and_backward() -> Any:
         found = loss(lib, functional, inner, *data)
         found.backward()
+        return found
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        found = forward_and_backward()
         optimizer.step()
         return found
 
-    return lib.compile(step) if peer == "weft" and form == "step" else step
+    if peer == "weft" and form == "step":
+        compiled: Callable[[], Any] = lib.compile(step)
+        return Step(compiled, compiled)
+    return Step(step, forward_and_backward, optimizer.zero_grad)
 
 
-def python_calls(step: Callable[[], Any]) -> int:
+def python_calls(step: Step) -> int:
     """How many Python functions a step calls, at least."""
     counts = []
     for _ in range(3):
@@ -89,8 +105,9 @@ def python_calls(step: Callable[[], Any]) -> int:
             nonlocal count
             count += event == "call"
 
+        step.before()
         sys.setprofile(profile)
-        step()
+        step.counted()
         sys.setprofile(None)
         counts.append(count)
     return min(counts)
@@ -104,7 +121,8 @@ def measure(peer: str, name: str, form: str, options: argparse.Namespace) -> dic
     lib = importlib.import_module(PEERS[peer])
     if PEERS[peer] == "torch":
         lib.set_num_threads(options.threads)
-    step = prepared(peer, name, form)
+    made = prepared(peer, name, form)
+    step = made.whole
     began = clock()
     losses = [float(peers.finished(peer, step()))]
     first = clock() - began
@@ -114,13 +132,13 @@ def measure(peer: str, name: str, form: str, options: argparse.Namespace) -> dic
         importlib.import_module("weft.native.cpu.tiers").wait()
     times: list[float] = []
     until = clock() + options.seconds
-    while len(times) < 5 or clock() < until:
+    while len(times) < 8 or clock() < until:
         began = clock()
         peers.finished(peer, step())
         times.append(clock() - began)
     answer = {"step": statistics.median(times), "least": min(times), "first": first, "losses": losses}
     if peer == "weft":
-        answer["calls"] = python_calls(step)
+        answer["calls"] = python_calls(made)
     return answer
 
 
@@ -178,7 +196,8 @@ def differing(found: dict[str, Found]) -> list[str]:
 
 def report(name: str, form: str, found: dict[str, Found], flop: float) -> float | None:
     """Prints a row; gives how many times faster Weft is than the best peer."""
-    least = f", at least {peers.unit(zoo.ROWS[name].work * flop)} by products" if zoo.ROWS[name].work else ""
+    floor = zoo.ROWS[name].work * flop
+    least = f", at least {peers.unit(floor)} by products" if floor else ""
     print(f"{name} ({form}): {zoo.ROWS[name].title}{least}")
     for peer, each in found.items():
         calls = f"  {each.calls} Python calls" if each.calls else ""
@@ -222,10 +241,11 @@ def main() -> None:
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        print(json.dumps(measure(*options.worker, options)))
+        peer, name, form = options.worker
+        print(json.dumps(measure(peer, name, form, options)))
         return
     peers.held_to(options.isa)
-    flop = peers.limits()["flops"]
+    flop = 0.0 if options.processor_time else peers.limits()["flops"]
     kept: dict[str, Any] = {}
     for form in options.forms:
         ratios = {}

@@ -102,12 +102,12 @@ def classified(lib: Any, F: Any, module: Any, x: Any, y: Any) -> Any:
 ROWS["resnet20"] = Row(
     "ResNet of 20 layers, 16 to 64 channels, 32x32, batch 32",
     lambda lib: residual(lib, [(16, 3), (32, 3), (64, 3)], 16),
-    images(32), classified,
+    images(32), classified, work=7.81e9,
 )  # fmt: skip
 ROWS["resnet18"] = Row(
     "ResNet-18, 64 to 512 channels, 32x32, batch 16",
     lambda lib: residual(lib, [(64, 2), (128, 2), (256, 2), (512, 2)], 64),
-    images(16), classified,
+    images(16), classified, work=5.33e10,
 )  # fmt: skip
 
 
@@ -143,6 +143,7 @@ ROWS["unet"] = Row(
     unet,
     lambda g: [normal(g, 8, 3, 32, 32), normal(g, 8, 3, 32, 32)],
     lambda lib, F, module, x, y: F.mse_loss(module(x), y),
+    work=1.2e9,
 )
 
 
@@ -169,12 +170,13 @@ def tagged(lib: Any, F: Any, module: Any, x: Any, y: Any) -> Any:
     return F.cross_entropy(module(x).flatten(0, 1), y.flatten())
 
 
-for _kind in ("LSTM", "GRU"):
+for _kind, _work in (("LSTM", 1.05e9), ("GRU", 7.89e8)):
     ROWS[_kind.lower()] = Row(
         f"{_kind} of two layers of 128, 50 steps, batch 16",
         recurrent(_kind),
         lambda g: [normal(g, 50, 16, 64), g.integers(0, 10, (50, 16))],
         tagged,
+        _work,
     )
 
 
@@ -216,6 +218,7 @@ ROWS["gpt"] = Row(
     gpt,
     lambda g: [g.integers(0, 128, (8, 64)), g.integers(0, 128, (8, 64))],
     tagged,
+    2.47e9,
 )
 
 
@@ -250,6 +253,7 @@ ROWS["vae"] = Row(
     vae,
     lambda g: [g.random((128, 784)).astype(np.float32), normal(g, 128, 20)],
     vae_loss,
+    4.2e8,
 )
 
 NODES, EDGES = 1000, 5000
@@ -292,6 +296,7 @@ ROWS["graph"] = Row(
         g.integers(0, 7, NODES),
     ],
     lambda lib, F, module, x, begins, ends, y: F.cross_entropy(module(x, begins, ends), y),
+    1.26e9,
 )  # fmt: skip
 
 

@@ -20,3 +20,23 @@ def test_the_names_work_together():
 
 def test_all_names_exist():
     assert all(hasattr(fx, name) for name in fx.__all__)
+
+
+def test_proxies_of_a_graph_that_is_there() -> None:
+    """Proxies without a trace write at the end of their node's graph."""
+    graph = weft.fx.Graph()
+    x = weft.fx.Proxy(graph.placeholder("x"))
+    y = weft.fx.Proxy(graph.placeholder("y"), weft.fx.GraphAppendingTracer(graph))
+    graph.output(((x * 2).relu() + weft.sin(y)).node)
+    made = weft.fx.GraphModule({}, graph)
+    a, b = weft.tensor([1.0, -2.0]), weft.tensor([0.5, 0.25])
+    assert weft.equal(made(a, b), (a * 2).relu() + b.sin())
+
+
+def test_operands_of_einsum_may_be_proxies() -> None:
+    """What a body takes as a sequence is looked into for whoever takes calls over."""
+    graph = weft.fx.Graph()
+    x, y = (weft.fx.Proxy(graph.placeholder(name)) for name in "xy")
+    graph.output(weft.einsum("ij,jk->ik", x, y).node)
+    a, b = weft.arange(6.0).reshape(2, 3), weft.arange(6.0).reshape(3, 2)
+    assert weft.equal(weft.fx.GraphModule({}, graph)(a, b), a @ b)

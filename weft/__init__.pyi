@@ -551,6 +551,11 @@ float: _dtype
 float16: _dtype
 float32: _dtype
 float64: _dtype
+float8_e4m3fn: _dtype
+float8_e4m3fnuz: _dtype
+float8_e5m2: _dtype
+float8_e5m2fnuz: _dtype
+float8_e8m0fnu: _dtype
 def float_power(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = ...) -> Tensor: ...
 def float_power_(input: Tensor | _Number, exponent: Tensor | _Number) -> Tensor: ...
 def floor(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...

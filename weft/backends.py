@@ -7,9 +7,16 @@ switch of a library that is not there may be set, and does nothing.
 from __future__ import annotations
 
 import contextlib
+import os
+import platform
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
+
+import numpy as np
+
+from weft.tensor.base import PUBLIC
 
 
 class Backend(ModuleType):
@@ -79,3 +86,23 @@ mps = Backend("mps", is_macos13_or_newer=lambda minor=0: False)
 openmp = Backend("openmp")
 opt_einsum = Backend("opt_einsum", enabled=False, strategy=None)
 quantized = Backend("quantized", engine="none", supported_engines=["none"])
+
+
+def show() -> str:
+    """What Weft is built on, as text."""
+    return (
+        "Weft, in place of PyTorch\n"
+        f"  - Python {sys.version.split()[0]}\n"
+        f"  - NumPy {np.__version__}\n"
+        f"  - CPU capability usage: {platform.machine()}\n"
+    )
+
+
+def parallel_info() -> str:
+    """How many threads there are, as text."""
+    threads = PUBLIC["get_num_threads"]()
+    return f"Weft's own pool:\n\tget_num_threads() : {threads}\n\tos.cpu_count() : {os.cpu_count()}\n"
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Tells whoever counts uses of PyTorch's parts: nobody does here."""

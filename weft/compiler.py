@@ -427,6 +427,8 @@ def allow_in_graph(fn: Any) -> Any:
     if isinstance(fn, type) and issubclass(fn, Function):
         setattr(fn, MARK, (Policy.IN_GRAPH, ""))
         return fn
+    if isinstance(fn, type):  # its methods are captured as they run, which gives what one node would
+        return fn
     return _mark(fn, Policy.IN_GRAPH, "")
 
 

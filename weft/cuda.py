@@ -89,8 +89,37 @@ class Event(Stream):
     """A point in a queue of work on a GPU."""
 
 
+class ExternalStream(Stream):
+    """A queue of work that another library made."""
+
+
+class StreamContext:
+    """Chooses a queue of work for a while: None changes nothing, and there are no others."""
+
+    def __init__(self, stream: Stream | None) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        """Nothing changes."""
+
+    def __exit__(self, *_error: object) -> None:
+        """Nothing has changed."""
+
+
+def stream(stream: Stream | None) -> StreamContext:
+    """A block in which a queue of work is chosen."""
+    return StreamContext(stream)
+
+
 class CUDAGraph(Stream):
     """A recording of work on a GPU."""
+
+
+class graph:
+    """Records work on a GPU."""
+
+    def __init__(self, cuda_graph: CUDAGraph, *_args: Any, **_kwargs: Any) -> None:
+        raise AssertionError(MISSING)
 
 
 class device:

@@ -219,6 +219,15 @@ def test_draws_by_tensors_are_those_of_the_whole_batch(shapes: Any) -> None:
     assert drawn.tolist() == weft.normal(*wide).tolist()
 
 
+@pytest.mark.parametrize("name", ["bernoulli", "poisson", "_standard_gamma", "_sample_dirichlet", "binomial"])
+def test_draws_of_a_row_for_each_row_are_those_of_the_whole_batch(name: str) -> None:
+    given = [weft.rand(4, 3)] * (2 if name == "binomial" else 1)
+    weft.manual_seed(3)
+    drawn = vmap(getattr(weft, name), randomness="different")(*given)
+    weft.manual_seed(3)
+    assert drawn.tolist() == getattr(weft, name)(*given).tolist()
+
+
 def test_draws_by_tensors_that_all_examples_share() -> None:
     drawn = vmap(lambda x: weft.normal(weft.zeros(3), weft.ones(3)), randomness="different")(weft.ones(4))
     assert drawn.shape == (4, 3) and len({tuple(row) for row in drawn.tolist()}) == 4

@@ -67,18 +67,18 @@ QUESTIONS = {
     "from torch.fx.experimental.proxy_tensor import make_fx\nanswer = make_fx.__name__": "make_fx",
     "from functorch import vmap, grad\nanswer = vmap.__name__": "vmap",
     # -- programs get no placeholders
-    "from torch.nn.attention.flex_attention import flex_attention": "ModuleNotFoundError: No module named "
-    "'torch.nn.attention.flex_attention': Weft has no such name",
+    "from torch.nn.attention.bias import CausalBias": "ModuleNotFoundError: No module named "
+    "'torch.nn.attention.bias': Weft has no such name; the nearest is 'torch.nn.attention.flex_attention'",
     "import torch.utils.flop_counter": "ModuleNotFoundError: No module named 'torch.utils.flop_counter': Weft has "
     "no such name; the nearest is 'torch.utils.dlpack'",
     "import torch\ntorch.export.export(len)": "AttributeError: module 'torch' has no attribute 'export': Weft has "
     "no such name; the nearest is 'exp'",
     "from torch import export": "ImportError: cannot import name 'export' from 'torch': Weft has no such name; the "
     "nearest is 'exp'",
-    "from torch.serialization import add_safe_globals": "ImportError: cannot import name 'add_safe_globals' from "
+    "from torch.serialization import register_package": "ImportError: cannot import name 'register_package' from "
     "'torch.serialization': Weft has no such name",
-    "import torch\ntorch.serialization.add_safe_globals([])": "AttributeError: module 'torch.serialization' has no "
-    "attribute 'add_safe_globals': Weft has no such name",
+    "import torch\ntorch.serialization.register_package([])": "AttributeError: module 'torch.serialization' has no "
+    "attribute 'register_package': Weft has no such name",
     "from torch._dynamo import export": "ImportError: cannot import name 'export' from 'torch._dynamo': Weft has no "
     "such name; the nearest is 'is_exporting'",
     "from torch.testing._internal import common_moon as moon\nimport sys, types\n"
@@ -87,7 +87,7 @@ QUESTIONS = {
     "program.probe()": "AttributeError: module 'torch.testing._internal.common_moon' has no attribute 'moon_db': Weft "
     "has no such name",
     "import torch\nanswer = [hasattr(torch, 'export'), getattr(torch.utils, 'flop_counter', 5), "
-    "hasattr(torch.serialization, 'safe_globals'), hasattr(torch.func, 'functionalize')]": [False, 5, False, False],
+    "hasattr(torch.serialization, 'skip_data'), hasattr(torch.func, 'functionalize')]": [False, 5, False, False],
     "try:\n    from torch.utils.checkpoint import create_selective_checkpoint_contexts\n"
     "except ImportError as error:\n    answer = [type(error).__name__, error.name]": [
         "ImportError", "create_selective_checkpoint_contexts",
@@ -132,7 +132,8 @@ QUESTIONS = {
         "<class 'torch.nn.parameter.Parameter'>",
     ],
     "import torch\nanswer = [str(torch.optim.SGD), str(torch.dtype), str(torch.autograd.Function)]": [
-        "<class 'torch.optim.sgd.SGD'>", "<class 'torch.dtype'>", "<class 'torch.autograd.function.Function'>",
+        "<class 'torch.optim.sgd.SGD'>", "<class 'torch.dtype'>",
+        "<class 'torch.autograd.function.Function'>",
     ],
     "import torch\ntorch.zeros(2, dtype='x')": "TypeError: zeros(): argument 'dtype' must be torch.dtype, not str",
     "import torch, pickle\nkind = pickle.loads(pickle.dumps(torch.nn.Linear))\n"
@@ -173,3 +174,40 @@ def answers() -> dict[str, object]:
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_answer(answers: dict[str, object], question: str) -> None:
     assert answers[question] == QUESTIONS[question]
+
+
+FACTS = """
+import importlib.metadata, importlib.util, typing
+import weft.compat
+weft.compat.install()
+import torch
+assert importlib.metadata.version("torch") == torch.__version__ and torch.__name__ == "torch"
+assert importlib.metadata.metadata("torch")["Name"] == "torch" and importlib.metadata.version("numpy")
+assert importlib.util.find_spec("torch.zzzzq") is None and importlib.util.find_spec("torch.nn") is not None
+def f(x: torch.FloatTensor | None, y: "int | torch.LongTensor") -> "torch.Tensor | torch.FloatTensor": ...
+hints = typing.get_type_hints(f)
+assert typing.get_args(hints["x"])[1] is type(None) and hints["x"] == typing.Optional[torch.FloatTensor]
+assert "NumPy" in torch.__config__.show() and "threads" in torch.__config__.parallel_info()
+import torch.hub, torch.utils.model_zoo
+for call in (lambda: torch.hub.load("someone/models", "net"),
+             lambda: torch.utils.model_zoo.load_url("http://127.0.0.1:9/x.pth", model_dir="{folder}")):
+    try:
+        call()
+    except (RuntimeError, OSError) as error:
+        assert "hub: " in str(error), error
+    else:
+        raise AssertionError("nothing was refused")
+import torch.futures
+first = torch.futures.Future()
+second = first.then(lambda done: done.value() + 1)
+first.set_result(2)
+assert second.wait() == 3 and torch.futures.wait_all([first, second]) == [2, 3]
+"""
+
+
+def test_facts_that_packages_ask_for(tmp_path: Path) -> None:
+    """Metadata, names, unions in annotations; what needs a network says so; futures."""
+    source = FACTS.replace("{folder}", str(tmp_path))
+    command = [sys.executable, "-W", "error", "-c", source]
+    result = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from typing import Any
 
 import numpy as np
@@ -77,3 +78,41 @@ def test_unsigned_numbers_that_cannot_be() -> None:
     with pytest.raises(RuntimeError, match="cannot be converted to type uint16 without overflow"):
         weft.tensor([70000], dtype=weft.uint16)
     assert weft.tensor(np.array([3], np.uint32)).dtype is weft.uint32
+
+
+NARROW = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_narrow_storage(name: str) -> None:
+    """Numbers of eight bits are stored, moved and cast, compiled too; arithmetic refuses them."""
+    kind = getattr(weft, name)
+    x = weft.tensor([0.5, 1.0, 2.0, 4.0])
+    y = x.to(kind)
+    assert y.element_size() == 1 and y.dtype is kind and kind.is_floating_point
+    assert weft.equal(y.float(), x) and y.tolist() == x.tolist()
+    assert weft.equal(
+        weft.cat([y[2:], y[:2]]).reshape(2, 2).T.contiguous().float().flatten(), x[[2, 0, 3, 1]]
+    )
+    assert weft.equal(y.view(weft.uint8).view(kind).float(), x)
+    assert weft.equal(weft.zeros(4, dtype=kind).copy_(x).float(), x)
+    assert weft.ones(2, dtype=kind).tolist() == [1.0, 1.0]
+    with pytest.raises(NotImplementedError, match="not implemented for 'Float8"):
+        y + y
+    with pytest.raises(RuntimeError, match="Promotion for Float8 Types is not supported"):
+        y + x
+    compiled = weft.compile(lambda a: (a * 2).to(kind).to(weft.float32) * 3, fullgraph=True)
+    assert weft.equal(compiled(x), x * 6)
+    leaf = x.clone().requires_grad_()
+    leaf.to(kind).to(weft.float32).sum().backward()
+    assert weft.equal(leaf.grad, weft.ones(4))
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", NARROW)
+def test_narrow_casts_as_pytorch(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    values = [1.3, -2.7, 449.0, 500.0, 1e6, math.inf, -math.inf, math.nan, 1e-3, 6e4, 0.0, -0.0, 3.0, 1e-9]
+    mine = weft.tensor(values).to(getattr(weft, name)).float().tolist()
+    other = torch.tensor(values).to(getattr(torch, name)).float().tolist()
+    assert [str(value) for value in mine] == [str(value) for value in other]

@@ -92,7 +92,7 @@ def entry(start, end, shape, kind="F32"):
         ({"a": entry(0, 8, [-2])}, "has the shape"),
         ({"a": entry(8, 0, [2])}, "needs 8 bytes"),
         ({"a": entry(0, 8, [2**62, 2**62, 0])}, "needs 0 bytes"),
-        ({"a": entry(0, 8, [2], "F8_E4M3")}, "which Weft does not have"),
+        ({"a": entry(0, 8, [2], "F4")}, "which Weft does not have"),
         ({"a": entry(0, 8, [2], 3)}, "a dtype that is no text"),
         ({"a": {"dtype": "F32"}}, "has the keys"),
         ({"a": 3}, "is no object"),

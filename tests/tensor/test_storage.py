@@ -248,3 +248,18 @@ def test_storages_of_elements_are_resized_by_elements() -> None:
     assert key in storage._SHORTENED
     del x
     assert key not in storage._SHORTENED
+
+
+def test_storages_from_files(tmp_path: Any) -> None:
+    """Bytes of a file as memory: writes reach it where it is shared; tensors lie on it."""
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(range(16)))
+    own = weft.UntypedStorage.from_file(str(path), False, 16)
+    values = weft.asarray(own, dtype=weft.uint8)
+    assert values.tolist() == list(range(16)) and own.nbytes() == 16
+    values[0] = 9
+    assert own[0] == 9 and path.read_bytes()[0] == 0
+    shared = weft.UntypedStorage.from_file(str(path), True, 16)
+    weft.asarray(shared, dtype=weft.uint8)[0] = 7
+    assert path.read_bytes()[0] == 7
+    assert weft.UntypedStorage.from_file(str(tmp_path / "new"), True, 8).nbytes() == 8

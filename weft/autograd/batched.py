@@ -374,11 +374,14 @@ def _draw(level: Map, op: Op, bound: tuple[Any, ...]) -> Any:
 
 
 def _draws_elements(op: Op, bound: tuple[Any, ...]) -> bool:
-    """Whether each element of the result is drawn by one of each tensor: the batch is drawn at once then."""
+    """Whether the result has an element (or a row) for each of the tensors, drawn by it: the batch is drawn
+    at once then. Those who draw other numbers of elements are told how many.
+    """
     tensors = [place for place, value in enumerate(bound) if isinstance(value, Tensor)]
-    parameters = op.signature.parameters
+    kinds = [parameter.annotation for parameter in op.signature.parameters]
+    beside = {kind for place, kind in enumerate(kinds) if place not in tensors}
     return bool(tensors) and (
-        op is ops.bernoulli or all(parameters[place].annotation == "Operand" for place in tensors)
+        beside <= {"float", "Generator"} or all(kinds[place] == "Operand" for place in tensors)
     )
 
 

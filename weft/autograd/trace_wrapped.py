@@ -53,3 +53,13 @@ def check_like(given: Any, result: object, fn: Callable[..., Any]) -> None:
         f"trace_wrapped: {name} gave {found} for {given.dtype} {list(given.shape)}. Traced functions must "
         "give a tensor like their first argument."
     )
+
+
+class TransformGetItemToIndex:
+    """Meanwhile, tensors of one element as indices stay tensors, as `vmap` needs it: here they always do."""
+
+    def __enter__(self) -> None:
+        """Nothing changes."""
+
+    def __exit__(self, *_error: object) -> None:
+        """Nothing has changed."""

@@ -49,7 +49,7 @@ def install() -> None:
         )
     sys.meta_path.insert(0, Finder())
     naming.namespace = "torch"
-    vars(weft)["__version__"] = torch_version
+    vars(weft).update(__version__=torch_version, __name__="torch")
     sys.modules["torch"] = module_at("torch")
     loaded = [f"torch{name[4:]}" for name in sys.modules if name.startswith("weft.") and ".ops." not in name]
     modules = {f"torch.{name}" for name, value in vars(weft).items() if isinstance(value, ModuleType)}

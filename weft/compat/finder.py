@@ -15,11 +15,14 @@ import importlib.util
 import opcode
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any, Final
 
 from weft.compat.renaming import rename_class, rename_classes
 from weft.compat.table import EXTRA, INTERNAL, MODULES, OF_TESTS, TORCH_INTERNALS, Place, moved
+from weft.torch_version import __version__ as torch_version
 
 ROOTS: Final = ("torch", "functorch")
 _IMPORT_FROM: Final = opcode.opmap["IMPORT_FROM"]
@@ -131,9 +134,15 @@ def _waits(where: str) -> bool:
     return where.startswith(f"{TORCH_INTERNALS}.")
 
 
+def _is_late(where: str) -> bool:
+    """Whether a name beside a module's own waits until it is asked for: one of a module not yet loaded."""
+    return _waits(where) or where.partition(":")[0] not in sys.modules
+
+
 def _waiting(path: str, place: Place) -> dict[str, str]:
     """The names at a path that wait, and where they lie."""
-    return {name: where for name, where in {**place.names, **EXTRA.get(path, {})}.items() if _waits(where)}
+    gathered = {name: where for name, where in place.names.items() if _waits(where)}
+    return gathered | {name: where for name, where in EXTRA.get(path, {}).items() if _is_late(where)}
 
 
 def module_at(path: str) -> ModuleType:
@@ -145,7 +154,7 @@ def module_at(path: str) -> ModuleType:
         raise ModuleNotFoundError(f"No module named {path!r}{_hint(path, _known_paths(path))}", name=path)
     made: ModuleType = fetch(place.same) if place.same else gathered(path, place)
     for name, where in EXTRA.get(path, {}).items():
-        if name not in vars(made) and not _waits(where):
+        if name not in vars(made) and not _is_late(where):
             made.__dict__[name] = fetch(where)
     made.__dict__.setdefault("__path__", [])  # any may have parts under PyTorch's name
     rename_classes(made)
@@ -181,7 +190,8 @@ def _asker(
             rename_class(value)
             vars(module)[name] = value
             return value
-        if not name.startswith("__") and place_of(f"{path}.{name}") is not None:
+        below = f"{path}.{name}"
+        if (below in MODULES or not name.startswith("__")) and place_of(below) is not None:
             return importlib.import_module(f"{path}.{name}")
         if own is not None:
             try:
@@ -230,11 +240,27 @@ class Loader(importlib.abc.Loader):
             module.__spec__ = before
 
 
+class Installed(metadata.Distribution):
+    """What is told of an installed `torch`."""
+
+    def read_text(self, filename: str) -> str | None:
+        facts = f"Metadata-Version: 2.1\nName: torch\nVersion: {torch_version}\n"
+        return facts if filename == "METADATA" else None
+
+    def locate_file(self, path: Any) -> Any:
+        return Path(__file__).parent / path
+
+
 class Finder(importlib.abc.MetaPathFinder):
     """Answers for every path under `torch`."""
 
     def __init__(self) -> None:
         self.loader = Loader()
+
+    def find_distributions(self, context: Any = None) -> Iterator[metadata.Distribution]:
+        """What `importlib.metadata` finds of `torch`: the version that the alias stands for."""
+        if context is None or context.name is None or context.name.replace("_", "-").lower() == "torch":
+            yield Installed()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

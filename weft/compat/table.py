@@ -94,6 +94,8 @@ MODULES: Final[Mapping[str, Place]] = {
         f"{TORCH_INTERNALS}.bindings",
         FileCheck=f"{TORCH_INTERNALS}.filecheck:FileCheck",
         _LinAlgError="weft.core.errors:LinAlgError",
+        _TensorMeta="builtins:type",
+        _log_api_usage_once="weft.backends:_log_api_usage_once",
         Generator="weft:Generator",
         Size="weft:Size",
     ),
@@ -162,7 +164,34 @@ MODULES: Final[Mapping[str, Place]] = {
         _functional_call="weft.func:functional_call", functional_call="weft.func:functional_call"
     ),
     "torch.utils.dlpack": gather(from_dlpack="weft:from_dlpack", to_dlpack="weft:to_dlpack"),
-    "torch.serialization": gather("weft.files", load="weft:load", save="weft:save"),
+    "torch.serialization": gather(
+        "weft.files.serialization", "weft.files", load="weft:load", save="weft:save"
+    ),
+    "torch.hub": same("weft.files.hub"),
+    "torch.utils.model_zoo": gather(
+        load_url="weft.files.hub:load_url", load_state_dict_from_url="weft.files.hub:load_url"
+    ),
+    "torch.futures": same("weft.utils.futures"),
+    "torch.__config__": gather(show="weft.backends:show", parallel_info="weft.backends:parallel_info"),
+    "torch.nn.attention.flex_attention": same("weft.nn.flex_attention"),
+    "torch.nn.parallel.distributed": gather("weft.nn.parallel"),
+    "torch.nn.parallel.data_parallel": gather("weft.nn.parallel"),
+    "torch.nn.parallel.parallel_apply": gather("weft.nn.parallel"),
+    "torch.nn.parallel.replicate": gather("weft.nn.parallel"),
+    "torch.nn.parallel.scatter_gather": gather("weft.nn.parallel"),
+    "torch.distributed.device_mesh": gather(
+        DeviceMesh="weft.distributed:DeviceMesh", init_device_mesh="weft.distributed:init_process_group"
+    ),
+    "torch.distributed.tensor": gather(DTensor="weft.distributed:DTensor"),
+    "torch.distributed._tensor": gather(DTensor="weft.distributed:DTensor"),
+    "torch.distributed.elastic": gather(),
+    "torch.distributed.elastic.multiprocessing": gather(),
+    "torch.distributed.elastic.multiprocessing.errors": gather(record="weft.distributed:record"),
+    "torch.distributed.autograd": gather(
+        is_available="weft.distributed:is_available", context="weft.distributed:ProcessGroup"
+    ),
+    "torch.distributed.rpc": gather(is_available="weft.distributed:is_available"),
+    "torch.utils._foreach_utils": gather("weft.optim.grouping"),
     "torch.multiprocessing": gather("multiprocessing"),
     "torch.jit.frontend": gather("weft.jit.errors"),
     "torch.cuda.amp": same("weft.amp.cuda"),
@@ -210,7 +239,8 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._dynamo.config": same(f"{TORCH_INTERNALS}.configs:dynamo"),
     "torch._dynamo.compiled_autograd": same("weft.aot.compiled_autograd"),
     "torch._dynamo._trace_wrapped_higher_order_op": gather(
-        trace_wrapped="weft.autograd.trace_wrapped:trace_wrapped"
+        trace_wrapped="weft.autograd.trace_wrapped:trace_wrapped",
+        TransformGetItemToIndex="weft.autograd.trace_wrapped:TransformGetItemToIndex",
     ),
     "torch._dynamo.external_utils": gather("weft.autograd.compiled_calls"),
     "torch._dynamo.eval_frame": gather(
@@ -261,6 +291,7 @@ def moved() -> dict[str, dict[str, str]]:
 EXTRA: Final[Mapping[str, Mapping[str, str]]] = {
     "torch": {
         "GradScaler": "weft.amp:GradScaler",
+        "PyTorchFileReader": "weft.files.serialization:PyTorchFileReader",
         "SymInt": "weft.trace.scalars:SymInt",
         "SymFloat": "weft.trace.scalars:SymFloat",
         "SymBool": "weft.trace.scalars:SymBool",

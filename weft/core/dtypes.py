@@ -139,12 +139,24 @@ ALL: Final = (
     bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128,
     uint16, uint32, uint64,
 )  # fmt: skip
+NARROW: Final = tuple(
+    dtype(
+        name, name.replace("loat", ""), name.capitalize(), getattr(ml_dtypes, name), FLOAT,
+        f"c10::{name.capitalize()}",
+        digits=digits, computes_in=float32, file_name=file_name,
+    )
+    for name, digits, file_name in (
+        ("float8_e4m3fn", 4, "F8_E4M3"), ("float8_e5m2", 3, "F8_E5M2"), ("float8_e4m3fnuz", 4, None),
+        ("float8_e5m2fnuz", 3, None), ("float8_e8m0fnu", 1, "F8_E8M0"),
+    )
+)  # fmt: skip
+"""Numbers of eight bits: they are stored, moved and cast; arithmetic refuses them."""
 WIDE_UNSIGNED: Final = (uint16, uint32, uint64)
 """As in PyTorch, promoted with floating dtypes alone."""
 HALVES: Final = tuple(d for d in ALL if d.computes_in is not d)
 HALF_CHARS: Final = "".join(d.numpy.char for d in HALVES)
-BY_NAME: Final[dict[str, dtype]] = {name: d for d in ALL for name in (d.name, *d.aliases)}
-BY_NUMPY: Final[dict[np.dtype[Any], dtype]] = {d.numpy: d for d in ALL}
+BY_NAME: Final[dict[str, dtype]] = {name: d for d in (*ALL, *NARROW) for name in (d.name, *d.aliases)}
+BY_NUMPY: Final[dict[np.dtype[Any], dtype]] = {d.numpy: d for d in (*ALL, *NARROW)}
 PYTHON_TYPES: Final[dict[type, dtype]] = {bool: bool_, int: int64}
 
 
@@ -217,12 +229,17 @@ def _promote_pair(a: dtype, b: dtype) -> dtype | None:
     return high
 
 
-_PROMOTED: Final = {(a, b): _promote_pair(a, b) for a in ALL for b in ALL}
+_PROMOTED: Final = {(a, b): _promote_pair(a, b) for a in ALL for b in ALL} | {(a, a): a for a in NARROW}
 
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype, by PyTorch's lattice, to which both can be cast."""
-    found = _PROMOTED[type1, type2]
+    found = _PROMOTED.get((type1, type2))
+    if found is None and (type1 in NARROW or type2 in NARROW):
+        raise RuntimeError(
+            f"Promotion for Float8 Types is not supported, attempted to promote {type1.scalar_name} and "
+            f"{type2.scalar_name}"
+        )
     if found is None:
         raise RuntimeError(
             "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
@@ -309,12 +326,12 @@ class finfo(Limits):
             )
         real = kind.to_real()
         limits: Any = ml_dtypes.finfo  # untyped
-        info: Any = limits(real.numpy) if real is bfloat16 else np.finfo(real.numpy)
+        info: Any = limits(real.numpy) if real is bfloat16 or real in NARROW else np.finfo(real.numpy)
         self.dtype = real.name
         self.bits = real.itemsize * 8
         self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
         self.tiny = self.smallest_normal = float(info.tiny)
-        self.resolution = 10.0 ** -int(info.precision)
+        self.resolution = 1.0 if real in NARROW else 10.0 ** -int(info.precision)
 
     def __repr__(self) -> str:
         return (

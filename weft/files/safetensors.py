@@ -17,14 +17,14 @@ from typing import Any, Final
 import numpy as np
 
 from weft.core.arrays import HostArray
-from weft.core.dtypes import ALL, BY_NUMPY, dtype
+from weft.core.dtypes import ALL, BY_NUMPY, NARROW, dtype
 from weft.files.errors import FileFormatError, require
 from weft.files.source import Source, opened, writable
 from weft.tensor.base import Tensor, fresh
 
 HEADER_LIMIT: Final = 100_000_000
 """The longest header, as in the reference implementation."""
-NAMES: Final = {kind.file_name: kind for kind in ALL if kind.file_name is not None}
+NAMES: Final = {kind.file_name: kind for kind in (*ALL, *NARROW) if kind.file_name is not None}
 
 
 @dataclass

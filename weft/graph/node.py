@@ -136,6 +136,7 @@ class Node:
     __slots__ = (
         "graph", "name", "op", "target", "_args", "_kwargs", "_inputs", "users", "type", "meta",
         "_prev", "_next", "_erased", "__weakref__",
+        "__dict__",  # what passes of users keep there
     )  # fmt: skip
     graph: Graph
     name: str

@@ -647,7 +647,20 @@ def cast(x: Array, kind: dtype, order: str = "K") -> Array:
         x = x.real
     if kind is dtypes.float16 and x.dtype.char == "d":
         x = x.astype(np.float32, order=order)  # PyTorch rounds twice
+    if kind in dtypes.NARROW:
+        x = within(x, kind)
     return x.astype(target, order=order)
+
+
+def within(x: Array, kind: dtype) -> Array:
+    """Values that a dtype of eight bits holds: PyTorch keeps its largest where it has no infinity, and powers
+    of two have no sign.
+    """
+    xp = namespace(x)
+    x = x.astype(np.float32)
+    if kind.name == "float8_e4m3fn":
+        return xp.clip(x, -448.0, 448.0)
+    return xp.maximum(xp.abs(x), 2.0**-127) if kind.name == "float8_e8m0fnu" else x
 
 
 def copy_format(x: Array, kind: dtype, form: memory_format | None) -> Array:

@@ -438,7 +438,8 @@ def _cholesky_ex_kernel(x: HostArray, upper: bool, check: bool) -> tuple[HostArr
 
 contract(
     "cholesky_ex", _cholesky_ex_kernel, _cholesky_ex_rule,
-    "A: Tensor, *, upper: bool = False, check_errors: bool = False", namespace="linalg", returns=CHOLESKY_EX,
+    "A: Tensor, *, upper: bool = False, check_errors: bool = False", namespace="linalg",
+    returns=CHOLESKY_EX, out="exact",
     vjp=lambda g, out, _x, upper: None if g[0] is None else _cholesky_gradient(g[0], out[0], _x, upper),
     conjugates=True, outputs_read=(0,), samples=_positive_samples, amp="float32",
     batch=batch_several,
@@ -469,7 +470,8 @@ def _inv_ex_gradient(g: Sequence[MaybeTensor], out: Sequence[TensorLike]) -> Any
 
 contract(
     "inv_ex", _inv_ex_kernel, _inv_ex_rule, "A: Tensor, *, check_errors: bool = False", namespace="linalg",
-    returns=INV_EX, vjp=_inv_ex_gradient, conjugates=True, outputs_read=(0,), samples=square_samples,
+    returns=INV_EX, out="exact", vjp=_inv_ex_gradient, conjugates=True, outputs_read=(0,),
+    samples=square_samples,
     amp="float32",
     batch=batch_several,
     doc="The inverse of each matrix, and where a matrix is singular.",
@@ -503,7 +505,7 @@ def _solve_ex_samples(make: Maker) -> Iterator[Sample]:
 
 @composite(
     "A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False", namespace="linalg",
-    returns=SOLVE_EX, samples=_solve_ex_samples, amp="float32",
+    returns=SOLVE_EX, out="exact", samples=_solve_ex_samples, amp="float32",
 )  # fmt: skip
 def solve_ex(A: TensorLike, B: TensorLike, left: bool, check_errors: bool) -> Any:
     """The solution of A X = B, and where a matrix is singular (there it is made of infinities)."""

@@ -20,7 +20,9 @@ from weft.core.symbolic import Symbolic, size_of
 from weft.core.types import TensorType, contiguous_format, layout, memory_format, preserve_format, strided
 from weft.ops.values import DType
 
-LARGEST: Final = {kind: dtypes.finfo(kind).max for kind in dtypes.ALL if kind.category >= dtypes.FLOAT}
+LARGEST: Final = {
+    kind: dtypes.finfo(kind).max for kind in (*dtypes.ALL, *dtypes.NARROW) if kind.category >= dtypes.FLOAT
+}
 
 
 # -- arguments -----------------------------------------------------------------------------------------------

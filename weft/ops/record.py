@@ -39,7 +39,7 @@ import numpy as np
 
 from weft.core.arrays import Array, as_array, is_array
 from weft.core.devices import DEVICES, HOST, device_of
-from weft.core.dtypes import BY_NUMPY, HALVES, dtype, dtype_of, float32
+from weft.core.dtypes import BY_NUMPY, HALVES, NARROW, dtype, dtype_of, float32
 from weft.core.interrupts import let_through
 from weft.core.naming import named
 from weft.core.types import TensorType
@@ -300,7 +300,10 @@ class Promotion:
                 "expected a Tensor"
             )
         shape = broadcast_shapes(*[t.shape for t in types])
-        return TensorType(shape, self.dtypes(operands)[1], common_device(types))
+        compute, result = self.dtypes(operands)
+        if compute in NARROW:
+            raise unsupported(op.name, compute)
+        return TensorType(shape, result, common_device(types))
 
     def run(self, op: Op, bound: tuple[Any, ...]) -> Array:
         slots = op.signature.tensor_slots
@@ -315,6 +318,8 @@ class Promotion:
         if same and device is HOST and first.dtype in op.known:
             return as_array(quiet(kernel, *operands, out=...) if is_ufunc else quiet(kernel, *bound))
         compute, result = self.dtypes(operands)
+        if compute in NARROW:
+            raise unsupported(op.name, compute)
         exact = device is HOST and compute in HALVES and same and self.is_exact(op, compute)
         if exact and accepted(op, bound):
             op.known.add(compute.numpy)  # at once: strides of what is cast before may be others

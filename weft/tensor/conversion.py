@@ -286,6 +286,8 @@ def _plainly_writable(target: Tensor, *sources: Any) -> bool:
 @method
 def copy_(self: Tensor, src: Tensor | complex, non_blocking: bool = False) -> Any:
     """Writes the elements of `src`, broadcast and cast, over this tensor's."""
+    if self.dtype in dtypes.NARROW and isinstance(src, Tensor) and src.dtype is not self.dtype:
+        src = src.to(self.dtype)  # what is out of range is cast as `to` does
     if not isinstance(src, Tensor):
         if not isinstance(src, (numbers.Number, np.generic)):
             raise TypeError(

@@ -26,8 +26,9 @@ from weft.ops.options import dtype_argument
 from weft.ops.record import quiet
 from weft.tensor.base import Tensor, fresh, public
 from weft.tensor.dispatch import require_gradient
-from weft.tensor.interchange import alias_array, checked_array, from_dlpack, frombuffer
+from weft.tensor.interchange import adopt, alias_array, checked_array, from_dlpack, frombuffer
 from weft.tensor.meta import meta_array
+from weft.tensor.storage import UntypedStorage
 from weft.tensor.views import attach_alias
 
 if TYPE_CHECKING:
@@ -322,6 +323,8 @@ def _alias(obj: object, kind: object) -> Tensor | None:
         return alias_array(obj)
     if isinstance(obj, np.generic):
         return fresh(np.array(obj))
+    if isinstance(obj, UntypedStorage):
+        return fresh(adopt(obj.bytes))
     if hasattr(obj, "__dlpack__"):
         return from_dlpack(obj)
     if isinstance(obj, (bytes, bytearray, memoryview)) or (

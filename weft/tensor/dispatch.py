@@ -73,6 +73,9 @@ def dispatch(op: Op, bound: tuple[Any, ...], casts: bool = True) -> Any:
     if not tensors and op.of_numbers:
         tensors = [wrap(np.asarray(bound[0], scalar_dtype(bound[0]).numpy))]
         bound = (tensors[0], *bound[1:])
+    if op.composed and not tensors:  # what a body takes as `Any`, such as the operands of einsum
+        rows = [value for value in bound if type(value) is tuple or type(value) is list]
+        tensors = [each for row in rows for each in row if overrides.has_override(each)]
     key = None
     if type(mode) is not bool and not mode.functions and op.kind in ALIKE and len(mode.extra) == 1:
         key = hollow_key(op, bound) if mode.extra[0][0] == FAKE else None

@@ -51,6 +51,7 @@ SHARED: dict[str, Any] = {
     "_on_cpu": is_plain,
     "__name__": "weft",
     "labelled": labelled,
+    "in_new_form": source.in_new_form,
     "let_through": let_through,
     "NUMBERS": NUMBERS,
 }

@@ -5,7 +5,7 @@ Takes what PyTorch's legacy constructors take (sizes, data or a tensor), gives t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 from weft.core import dtypes
 from weft.core.device import cpu, device
@@ -38,6 +38,12 @@ class LegacyType:
 
     def __instancecheck__(self, instance: object) -> bool:
         return isinstance(instance, Tensor) and instance.dtype is self.dtype and not instance.is_meta
+
+    def __or__(self, other: Any) -> Any:
+        return Union[self, other]  # noqa: UP007 - of an object that stands for a type
+
+    def __ror__(self, other: Any) -> Any:
+        return Union[other, self]  # noqa: UP007
 
     def __repr__(self) -> str:
         return f"<class '{naming.namespace}.{self.__name__}'>"

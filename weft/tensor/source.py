@@ -33,6 +33,7 @@ from weft.ops.record import Kind, Op
 from weft.ops.signature import MISSING, OPERAND, OPTIONAL, OpParameter
 from weft.tensor.plan import OUT, Plan, RuleFacts
 
+NUMBERS = (int, float, complex)
 NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
 
 
@@ -48,7 +49,7 @@ def parameter_list(op: Op, *, with_out: bool, first: str | None = None) -> str:
             star = True
             continue
         if parameter.keyword_only and not star:
-            words.append("*")
+            words.append("*older" if older_numbers(op) else "*")
             star = True
         name = first if position == 0 and first else parameter.name
         words.append(name if parameter.default is MISSING else f"{name}={parameter.default!r}")
@@ -56,11 +57,52 @@ def parameter_list(op: Op, *, with_out: bool, first: str | None = None) -> str:
     extra += [
         f"{p.name}=None" for p in op.signature.parameters if p.variadic
     ]  # view(size=(2, 3)) is view(2, 3)
+    if views_dtypes(op):
+        extra.append("dtype=None")
     if with_out:
         extra.append("out=None")
     if extra and not star:
         words.append("*")
     return ", ".join([*words, *extra])
+
+
+# Note [Older positional forms]
+# PyTorch still takes `x.add_(alpha, other)`, `x.addcmul_(value, a, b)` and `addmm(beta, x, alpha, a, b)`:
+# numbers among the tensors, in the order beta, alpha or value, where there is one more argument than tensors.
+# A face that has such numbers takes what is too many as `*older`, and calls itself with the numbers by their
+# names.
+def older_numbers(op: Op) -> tuple[str, ...]:
+    """The numbers that may stand among the tensors of an op, in their order there."""
+    named = {p.name for p in op.signature.parameters if p.keyword_only and p.annotation == "Number"}
+    tensors = [p for p in op.signature.parameters if not p.keyword_only]
+    if len(tensors) < 2 or any(p.annotation not in ("Tensor", OPERAND) or p.variadic for p in tensors):
+        return ()
+    return tuple(name for name in ("beta", "alpha", "value") if name in named)
+
+
+def _older_lines(op: Op) -> list[str]:
+    if not older_numbers(op):
+        return []
+    before = "".join(f"{p.name}, " for p in op.signature.parameters if not p.keyword_only)
+    return ["    if older:", f"        return in_new_form(FACE, ({before}*older))"]
+
+
+def in_new_form(face: Any, given: tuple[Any, ...]) -> Any:
+    """A call with numbers among the tensors."""
+    args, named = new_form(face.op, given, {})
+    return face(*args, **named)
+
+
+def new_form(op: Op, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments in the present form: numbers among the tensors by their names."""
+    count, names = op.signature.positional, older_numbers(op)
+    if len(given) <= count or not names:
+        return given, named
+    numbers = [value for value in given if isinstance(value, NUMBERS)]
+    rest = tuple(value for value in given if not isinstance(value, NUMBERS))
+    if len(rest) != count or not 0 < len(numbers) <= len(names):
+        raise TypeError(f"{op.name}() takes {count} positional arguments but {len(given)} were given")
+    return rest, {**named, **dict(zip(names, numbers))}
 
 
 def numpy_aliases(op: Op) -> dict[str, str]:
@@ -69,8 +111,15 @@ def numpy_aliases(op: Op) -> dict[str, str]:
     return {ours: theirs for ours, theirs in NUMPY_NAMES.items() if ours in names and theirs not in names}
 
 
+def views_dtypes(op: Op) -> bool:
+    """Whether the op takes a dtype in place of sizes: `view(dtype=...)` is `view(...)`."""
+    return op.kind is Kind.VIEW and op.reshapes and not op.function
+
+
 def _prologue(op: Op) -> list[str]:
-    lines = []
+    lines = _older_lines(op)
+    if views_dtypes(op):
+        lines += ["    if dtype is not None:", "        size_ = (dtype,)"]
     for ours, theirs in numpy_aliases(op).items():
         lines += [f"    if {theirs} is not None:", f"        {ours} = {theirs}"]
     for parameter in op.signature.parameters:

@@ -7,6 +7,7 @@ all a storage needs.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from gc import get_objects
 from sys import getrefcount
@@ -46,6 +47,18 @@ class UntypedStorage:
             self._hold(device_at(device).xp.empty(size, np.uint8))
         else:
             self._hold(device_at(device).xp.array(list(size), np.uint8))
+
+    @classmethod
+    def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The bytes of a file as memory; what is written there reaches the file where it is shared."""
+        if shared and not os.path.exists(filename):
+            with open(filename, "wb") as made:
+                made.truncate(nbytes)
+        if not (nbytes or os.path.getsize(filename)):
+            return cls(0)
+        return cls._on(
+            np.memmap(filename, np.uint8, "r+" if shared else "c", shape=nbytes or None).view(np.ndarray)
+        )
 
     @classmethod
     def _on(cls, root: Any) -> UntypedStorage:

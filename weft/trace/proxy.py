@@ -38,8 +38,9 @@ class TraceError(ValueError):
 class Proxy:
     """Stands for the value of a node while code is traced."""
 
-    def __init__(self, node: Node, tracer: Tracer) -> None:
-        self.node, self.tracer = node, tracer
+    def __init__(self, node: Node, tracer: Tracer | None = None) -> None:
+        self.node = node
+        self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):  # protocols, such as __array__, are asked for
@@ -336,3 +337,11 @@ class Tracer:
         if path not in self.parameters:
             self.parameters[path] = self.create_proxy("get_attr", path, (), {})
         return self.parameters[path]
+
+
+class GraphAppendingTracer(Tracer):
+    """Writes what is done to proxies at the end of a graph that is there already."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.graph = graph

@@ -40,11 +40,13 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.passes import REPEATS
 from weft.ops.create import NOT_PRESERVED
+from weft.ops.record import Op
 from weft.ops.slicing import NOT_PAIRED
 from weft.ops.view import NOT_DENSE, NOT_VIEWABLE
 from weft.tensor import shims
 from weft.tensor.base import PLAIN, PUBLIC, Tensor
 from weft.tensor.meta import FAKE, MetaArray, is_fake_array
+from weft.tensor.source import new_form
 from weft.tensor.wrapper import highest
 from weft.trace.breaks import Break, NeedOps
 from weft.trace.fake import Originals, bare, fake_of
@@ -408,6 +410,8 @@ class Recorder:
         """Runs the call on fakes; what it gives or writes makes it a node."""
         if form is None:
             return self.call(func, args, kwargs)
+        if isinstance(getattr(func, "op", None), Op):
+            args, kwargs = new_form(func.op, args, kwargs)
         call = Call()
         try:
             call.scan(args)

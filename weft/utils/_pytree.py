@@ -101,6 +101,11 @@ SUPPORTED_NODES: dict[type, NodeDef] = {
         lambda v: (_with_keys(v), v.maxlen),
     ),
 }
+_dict_flatten = SUPPORTED_NODES[dict].flatten_fn
+_dict_unflatten = SUPPORTED_NODES[dict].unflatten_fn
+_dict_flatten_with_keys = SUPPORTED_NODES[dict].flatten_with_keys_fn
+_list_flatten, _list_unflatten = SUPPORTED_NODES[list].flatten_fn, SUPPORTED_NODES[list].unflatten_fn
+_tuple_flatten, _tuple_unflatten = SUPPORTED_NODES[tuple].flatten_fn, SUPPORTED_NODES[tuple].unflatten_fn
 _NAMEDTUPLE = NodeDef(
     tuple,
     lambda v: (list(v), type(v)),
@@ -443,3 +448,13 @@ def register_dataclass(cls: type[Any], **_options: Any) -> None:
 def arg_tree_leaves(*args: Any, **kwargs: Any) -> list[Any]:
     """The leaves of the arguments."""
     return tree_leaves((args, kwargs))
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The class by which a container is known: that of all named tuples is one."""
+    return namedtuple if is_namedtuple_instance(tree) else type(tree)
+
+
+def _is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
+    """Whether it is no container."""
+    return tree_is_leaf(tree, is_leaf)

@@ -214,10 +214,10 @@ def _recorded(plan: CompiledPlan, calls: object, args: tuple[Any, ...]) -> Direc
     if given is None or cut_off or count != len(seen):
         return _left(general, "it gives views, a structure of its own, or what is cut off from its history")
     has_node = [type(value) in PLAIN and value.node is not None for value in args]
-    made = recorded(plan, [plain_value(output) for output in facts.outputs], has_node, lambda: general)
+    made = recorded(plan, [plain_value(output) for output in facts.outputs], has_node, lambda: general, args)
     if made is None:
         return _left(general, "what its nodes keep is more than inputs and results")
-    return Direct(forward, list(args), given, writes, strides, count, *held, calls, recorded=made)
+    return Direct(forward, list(args), given, writes, strides, count, *held, calls, None, opened(plan), made)
 
 
 def _left(general: Direct | None, reason: str) -> Direct:

@@ -21,9 +21,11 @@ from weft.aot.saved import INPUT, OUTPUT, VALUE, Saved
 from weft.autograd.tasks import local
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
+from weft.core.symbolic import Symbolic
 from weft.core.types import TensorType
 from weft.graph.effects import can_fail, effect
 from weft.tensor.base import PLAIN, wrap
+from weft.tensor.meta import contiguous_strides
 from weft.tensor.tape import Node, freed, next_sequence, stale_words
 
 
@@ -34,7 +36,7 @@ class Watched(NamedTuple):
     number: int
     """Of the input, or of the output."""
     words: tuple[Any, Any]
-    """Its dtype and shape."""
+    """Its dtype and shape, of which sizes may be open."""
     output: int | None
     """Which output of its node it is; of inputs, that is found with their edges."""
     saved: Saved
@@ -45,7 +47,7 @@ class CompiledCall:
 
     __slots__ = ("compiled", "plan", "program", "rerun", "edges", "nodes", "watching", "drawn", "quick")
 
-    def __init__(self, compiled: object, plan: Any, program: Any, rerun: Rerun | None) -> None:
+    def __init__(self, compiled: Any, plan: Any, program: Any, rerun: Rerun | None) -> None:
         self.compiled, self.plan, self.program, self.rerun = compiled, plan, program, rerun
         self.edges: Edges = {}  # where the gradients of the values go, by number
         self.nodes: list[CompiledFunctionBackward] = []
@@ -54,12 +56,70 @@ class CompiledCall:
         self.quick: list[Any] = []  # by stage: how backward runs natively, see `weft.aot.runtime.quick`
 
 
+class OpenCalls:
+    """What nodes of a native entry for all sizes of a template share."""
+
+    __slots__ = ("template", "program", "symbols", "types", "axes", "watching", "drawn", "quick", "made")
+
+    def __init__(self, plan: Any, symbols: list[Any]) -> None:
+        """`plan`: that of a call which was served."""
+        self.template, self.program, self.symbols = plan.template, plan.program, symbols
+        self.types, self.axes = plan.types, plan.compiled.sizes.axes
+        self.watching: list[list[Watched]] = []
+        self.drawn: Any = None
+        self.quick: list[Any] = []
+        self.made: dict[tuple[int, ...], CompiledCall] = {}
+
+    def at(self, sizes: tuple[int, ...]) -> CompiledCall:
+        """The calls of these sizes."""
+        found = self.made.get(sizes)
+        if found is None:
+            values = dict(zip(self.symbols, sizes, strict=True))
+            plan = self.template.plan_at(values, self.program)
+            plan.types = [self.type_at(number, values) for number in range(len(self.types))]
+            found = CompiledCall(self.template.compiled, plan, self.program, None)
+            found.watching, found.drawn = self.watching, self.drawn
+            if len(self.made) >= MOST_SIZES:
+                self.made.pop(next(iter(self.made)))
+            self.made[sizes] = found
+        return found
+
+    def shape_at(self, shape: tuple[Any, ...], sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """A shape of the template at these sizes."""
+        values = dict(zip(self.symbols, sizes, strict=True))
+        return tuple(
+            [each.expression.evaluate(values) if isinstance(each, Symbolic) else each for each in shape]
+        )
+
+    def type_at(self, number: int, values: dict[Any, int]) -> Any:
+        """Shape, dtype and strides of an input; those with open sizes lie row by row."""
+        known, axes = self.types[number], self.axes.get(number)
+        if known is None or not axes:
+            return known
+        shape, kind, _ = known
+        sizes = tuple(
+            [axes[n].expression.evaluate(values) if n in axes else each for n, each in enumerate(shape)]
+        )
+        return sizes, kind, contiguous_bytes(sizes, kind.itemsize)
+
+
+MOST_SIZES = 64
+
+
+def contiguous_bytes(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    return tuple([each * itemsize for each in contiguous_strides(shape)])
+
+
 class CompiledFunctionBackward(Node):
     """Behind the outputs of one stage of a compiled graph."""
 
-    __slots__ = ("outputs", "call", "stage", "rerun", "lower", "watched", "freed", "running")
+    __slots__ = (
+        "outputs", "made_by", "sizes", "stage", "rerun", "lower", "watched", "freed", "running",
+    )  # fmt: skip
     outputs: Any
-    call: Any
+    made_by: Any
+    """A `CompiledCall`, or `OpenCalls` of which `sizes` say which."""
+    sizes: tuple[int, ...] | None
     stage: int
     rerun: Any
     """What it takes to run again: a `Rerun`, what native entries keep for one, or None when it is freed."""
@@ -74,6 +134,12 @@ class CompiledFunctionBackward(Node):
     """Those that the present sweep visits, and will free; None where it did not ask."""
 
     @property
+    def call(self) -> CompiledCall:
+        made_by = self.made_by
+        found: CompiledCall = made_by if self.sizes is None else made_by.at(self.sizes)
+        return found
+
+    @property
     def hooks_without_gradient(self) -> bool:  # type: ignore[override]
         """Each of the outputs has a node of its own where nothing is compiled: of several, it is not known
         which of them a sweep visits."""
@@ -86,12 +152,12 @@ class CompiledFunctionBackward(Node):
         return tuple([target if reached else None for target, reached in zip(self.next, there, strict=True)])
 
     def alone(self, tensor: Any, retain: bool) -> bool:
-        quick = self.call.quick
+        quick = self.made_by.quick
         return bool(quick) and quick[self.stage].alone(self, tensor, retain)
 
     def raw_backward(self, grad: Any) -> Any:
-        if self.call.quick:
-            found = self.call.quick[self.stage].run(self, grad)
+        if self.made_by.quick:
+            found = self.made_by.quick[self.stage].run(self, grad)
             if found is not NONE:
                 return found
         if self.is_passed_by(grad):
@@ -214,7 +280,10 @@ class CompiledFunctionBackward(Node):
             if cell[0] != count and each.is_input and rerun is not None:
                 target, slot = self.as_rerun(rerun).edges[each.number]
                 index = slot if isinstance(target, CompiledFunctionBackward) else None
-            found.append((cell, count, each.words, index, each.saved))
+            words = each.words
+            if cell[0] != count and self.sizes is not None:
+                words = words[0], self.made_by.shape_at(words[1], self.sizes)
+            found.append((cell, count, words, index, each.saved))
         return found
 
     def check(self, grad: Any, compiled: bool = False) -> Any:
@@ -404,7 +473,8 @@ def new_node(call: CompiledCall, number: int, args: tuple[Any, ...], values: lis
     node = CompiledFunctionBackward.__new__(CompiledFunctionBackward)
     node._seq = next_sequence()
     assert call.rerun is not None
-    node.call, node.stage, node.rerun = call, number, call.rerun
+    node.made_by, node.sizes = call, None
+    node.stage, node.rerun = number, call.rerun
     node.lower = [call.edges[lower] for lower in stage.lower]
     ends = call.rerun.edges
     edges = [ends[index] if there else NOWHERE for index, there in facts.wanted]

@@ -197,14 +197,18 @@ class Template:
 
     def plan(self, args: tuple[Any, ...], values: Values) -> CompiledPlan:
         """The plan for a call for which the conditions hold."""
+        latest = self.programs[-1]
+        served = latest is not self.program and latest.conditions.hold(args)
+        return self.plan_at(values, latest if served else self.program)
+
+    def plan_at(self, values: Values, program: Program) -> CompiledPlan:
+        """The plan at these sizes, with one of the programs."""
         facts = self.program.joint.facts
         if self.holds_sizes:
             facts = facts_at(facts, values)
         made = CompiledPlan(self.compiled, facts, self.program, self.around, self.casts)
         made.conditions, made.fixed, made.template = self.conditions.of_floats(), self.fixed, self
-        latest = self.programs[-1]
-        if latest is not self.program and latest.conditions.hold(args):
-            made.programs[latest.absent] = made.program = latest
+        made.programs[program.absent] = made.program = program
         return made
 
     def program_for(self, absent: frozenset[int], args: Sequence[Any]) -> Program | None:

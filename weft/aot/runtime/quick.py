@@ -24,10 +24,14 @@ from weft.core.records import record
 from weft.tensor.base import Tensor
 
 if TYPE_CHECKING:
-    from weft.aot.runtime.nodes import CompiledCall, CompiledFunctionBackward
+    from weft.aot.runtime.nodes import CompiledFunctionBackward
+    from weft.aot.runtime.plans import Program
 
 RUNS_BEFORE: Final = 1
 """So many runs the general way has done before there is a native function."""
+MISSES_BEFORE: Final = 2
+"""So many have missed before there is another one, where sizes are open."""
+MOST: Final = 8
 NONE: Final = object()
 """That the general way is to do it."""
 
@@ -65,38 +69,48 @@ class Entered:
 class Quick:
     """How a stage's backward runs natively, once it has run otherwise."""
 
-    __slots__ = ("machine", "stage", "forward", "miss", "mask", "seed", "made", "runs")
+    __slots__ = ("machine", "stage", "forward", "miss", "mask", "seed", "made", "runs", "missed")
 
-    def __init__(self, machine: Any, call: CompiledCall, number: int, outputs: tuple[Any, ...]) -> None:
-        stage = call.program.joint.stages[number]
+    def __init__(self, machine: Any, program: Program, number: int, outputs: tuple[Any, ...] | None) -> None:
+        """`outputs`: the types of what the stage gives, if these are known."""
+        stage = program.joint.stages[number]
         self.machine, self.miss = machine, machine.miss
         self.stage: Any = stage
-        self.forward = getattr(call.program.backwards[number], "function", None)
+        self.forward = getattr(program.backwards[number], "function", None)
         self.mask = list(stage.mask)
-        self.made: dict[tuple[bool, bool], Entered | None] = {}
+        self.made: dict[tuple[bool, bool], list[Entered]] = {}
         """By whether gradients may be settled, and whether the node is freed."""
-        self.runs = 0
-        kind = outputs[0].dtype.numpy
-        one = (
-            len(outputs) == 1 and self.mask == [True] and np.prod(outputs[0].shape) == 1 and kind.kind != "c"
-        )
-        self.seed = np.ones(outputs[0].shape, kind) if one else None
+        self.runs = self.missed = 0
+        self.seed: Any = None
         """The gradient that a backward of its only output starts from."""
+        if outputs is not None and len(outputs) == 1 and self.mask == [True]:
+            shape, kind = outputs[0].shape, outputs[0].dtype.numpy
+            self.seed = np.ones(shape, kind) if np.prod(shape) == 1 and kind.kind != "c" else None
 
     def entered(
         self, node: CompiledFunctionBackward, gradients: list[Any], settles: bool, releases: bool
-    ) -> Entered | None:
-        """The native function for such runs; None where there is none, or none yet."""
+    ) -> list[Entered]:
+        """The native functions for such runs, the latest that served first; one more is made where none has,
+        as some are for some sizes."""
         key = settles, releases
-        if key not in self.made:
-            if self.runs < RUNS_BEFORE:
-                self.runs += 1
-                return None
-            saved = node.saved
-            if type(saved) is not tuple or type(node.rerun) is not tuple:
-                return None
-            self.made[key] = self.new(node, [*saved, *gradients], len(saved), *key)
+        known = self.made.get(key)
+        if known is not None and (self.missed < MISSES_BEFORE or len(known) >= MOST or node.sizes is None):
+            return known
+        if self.runs < RUNS_BEFORE:
+            self.runs += 1
+            return []
+        saved = node.saved
+        if type(saved) is not tuple or type(node.rerun) is not tuple:
+            return known or []
+        made = self.new(node, [*saved, *gradients], len(saved), *key)
+        self.made[key] = [*([] if made is None else [made]), *(known or [])]
+        self.missed = 0
         return self.made[key]
+
+    def served(self, key: tuple[bool, bool], place: int) -> None:
+        """Puts the function that has served first."""
+        known = self.made[key]
+        self.made[key] = [known[place], *known[:place], *known[place + 1 :]]
 
     def new(
         self, node: CompiledFunctionBackward, inputs: list[Any], saved: int, settles: bool, releases: bool
@@ -127,17 +141,22 @@ class Quick:
             if wanted:
                 given.append(value)
         leaves, targets = task.leaves, node.next
-        entered = self.entered(node, given, True, not task.retain)
-        if entered is None:
-            return NONE
-        for j in entered.settled:
-            if leaves.get(targets[j]) != 1:
-                entered = self.entered(node, given, False, not task.retain)
-                if entered is None:
-                    return NONE
+        settles, releases = True, not task.retain
+        functions = self.entered(node, given, settles, releases)
+        for entered in functions[:1]:
+            for j in entered.settled:
+                if leaves.get(targets[j]) != 1:
+                    settles = False
+                    functions = self.entered(node, given, settles, releases)
+                    break
+        for place, entered in enumerate(functions):
+            found = entered.enter(node, *given)
+            if found is not self.miss:
+                if place:
+                    self.served((settles, releases), place)
                 break
-        found = entered.enter(node, *given)
-        if found is self.miss:
+        else:
+            self.missed += 1
             return NONE
         if found is None:
             return None
@@ -151,13 +170,19 @@ class Quick:
 
     def alone(self, node: CompiledFunctionBackward, tensor: Tensor, retain: bool) -> bool:
         """Does a whole backward of the node's only output, if that ends with it."""
-        entered, seed, array = self.made.get((True, not retain)), self.seed, tensor.array
-        if entered is None or seed is None or not entered.ends:
+        seed, array = self.seed, tensor.array
+        functions = self.made.get((True, not retain))
+        if not functions or seed is None or not functions[0].ends:
             return False
         if type(array) is not np.ndarray or array.shape != seed.shape or array.dtype is not seed.dtype:
             return False
-        found = entered.enter(node, seed)
-        if found is self.miss:
+        for place, entered in enumerate(functions):
+            found = entered.enter(node, seed)
+            if found is not self.miss:
+                if place:
+                    self.served((True, not retain), place)
+                break
+        else:
             return False
         if found is not None:
             for target, value in zip(node.next, found, strict=True):

@@ -9,7 +9,8 @@ cannot be said in advance of them is an object, an array or a version of this ve
     ("input", i)                            ("array", i)                of a tensor; ("copy", i) is one of it
     ("slot", i, name)                       ("cell", i), ("count", i)   the version of a tensor
     ("kept", k)      a result of the graph  ("own cell", k), ("own count", k)   of the output of this number
-    ("seeds",)       of what was drawn      ("stage", n)                the node of an earlier stage
+    ("seeds",), ("counts",)  of draws       ("stage", n)                the node of an earlier stage
+    ("size", expression, now)               a number that follows from open sizes
     ("tuple", parts)                        ("instance", class, parts by slot)
 """
 
@@ -19,12 +20,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.aot.facts import Input, Output, Value
-from weft.aot.runtime.nodes import CompiledCall, CompiledFunctionBackward, NodeFacts, Watched
-from weft.aot.runtime.plans import CompiledPlan
+from weft.aot.runtime.nodes import CompiledCall, CompiledFunctionBackward, NodeFacts, OpenCalls, Watched
+from weft.aot.runtime.plans import CompiledPlan, Program
 from weft.aot.runtime.quick import Quick
 from weft.aot.runtime.rerun import parts_of_rerun
 from weft.aot.saved import INPUT, OUTPUT, VALUE
 from weft.core.records import record
+from weft.core.symbolic import any_symbolic
+from weft.core.types import TensorType
 from weft.tensor.tape import next_sequence
 
 Part = tuple[Any, ...]
@@ -35,7 +38,7 @@ NONE: Part = ("constant", None)
 class NodesOfCall:
     """The nodes of a call."""
 
-    call: CompiledCall
+    call: CompiledCall | OpenCalls
     nodes: list[Part]
     """One for each stage, in their order."""
     ends: dict[int, tuple[int, int]]
@@ -46,15 +49,79 @@ class NodesOfCall:
     """Which must have this program still."""
     otherwise: Callable[[], Any]
     """Gives the call as one whose nodes Python makes."""
+    numbers: dict[int, Part]
+    """Parts of inputs that are open numbers."""
 
     def run_by(self, machine: Any) -> None:
         """Lets the nodes run natively by what makes native entries."""
-        outputs = [parts["outputs"][1] for _, _, parts in self.nodes]
-        self.call.quick = [Quick(machine, self.call, *each) for each in enumerate(outputs)]
+        if not self.call.quick:
+            program, plan = self.plan.program, self.plan
+            types = [types_of_outputs(program, number, plan) for number in range(len(self.nodes))]
+            self.call.quick = [Quick(machine, program, *each) for each in enumerate(types)]
+
+
+def types_of_outputs(program: Program, number: int, plan: CompiledPlan) -> tuple[Any, ...] | None:
+    """The types of what a stage gives, if they are those of all calls."""
+    values = program.joint.stages[number].values
+    open_ones = [value for value in values if any_symbolic(shape_of(program, value))]
+    return None if open_ones else facts_of(plan, number).outputs  # type: ignore[union-attr]
+
+
+def facts_of(plan: CompiledPlan, number: int) -> NodeFacts | None:
+    program = plan.program
+    whole = plan.programs.get(frozenset(), program)
+    return plan.node_facts.get((number, id(program), id(whole)))
+
+
+def shape_of(program: Program, value: int) -> tuple[Any, ...]:
+    """The shape of a value, as it was traced."""
+    return tuple(getattr(getattr(program.joint.values[value].meta.get("val"), "array", None), "shape", ()))
 
 
 def tuple_of(parts: Sequence[Part]) -> Part:
     return ("tuple", list(parts)) if parts else ("constant", ())
+
+
+class Sizes:
+    """Parts for what is open of the calls of a template; all is constant where nothing is."""
+
+    def __init__(self, plan: CompiledPlan) -> None:
+        sizes = plan.compiled.sizes if plan.template is not None else None
+        self.plan, self.axes, self.numbers = plan, {}, {}
+        self.symbols: list[Any] = []
+        if sizes is not None:
+            self.axes, self.symbols = sizes.axes, [*sizes.sources]
+            self.numbers = {number: value.expression for number, value in sizes.numbers.items()}
+
+    def number(self, value: Any, now: int) -> Part:
+        expression = getattr(value, "expression", None)
+        return ("constant", now) if expression is None else ("size", expression, now)
+
+    def shape(self, open_shape: Sequence[Any], shape: Sequence[int]) -> Part:
+        if not any_symbolic(tuple(open_shape)):
+            return ("constant", tuple(shape))
+        return tuple_of([self.number(one, now) for one, now in zip(open_shape, shape, strict=True)])
+
+    def types(self, types: Sequence[Any], stage: Any, wanted: Sequence[int]) -> Part:
+        """Shapes and dtypes of inputs, and of values of earlier stages."""
+        parts: list[Part] = []
+        for place, index in enumerate((*wanted, *stage.lower)):
+            shape, kind = types[2 * place : 2 * place + 2]
+            if place < len(wanted):
+                axes = self.axes.get(index, {})
+                opened: Sequence[Any] = [axes.get(axis, size) for axis, size in enumerate(shape)]
+            else:
+                opened = shape_of(self.plan.program, index)
+            parts += [self.shape(opened, shape), ("constant", kind)]
+        return tuple_of(parts) if any(how != "constant" for how, *_ in parts) else ("constant", tuple(types))
+
+    def outputs(self, types: Sequence[Any], values: Sequence[int]) -> Part:
+        parts = []
+        for value, type_ in zip(values, types, strict=True):
+            shape = self.shape(shape_of(self.plan.program, value), type_.shape)
+            made = {"shape": shape, "dtype": ("constant", type_.dtype), "device": ("constant", type_.device)}
+            parts.append(("constant", type_) if shape[0] == "constant" else ("instance", TensorType, made))
+        return tuple_of(parts) if any(how != "constant" for how, *_ in parts) else ("constant", tuple(types))
 
 
 def recorded(
@@ -62,42 +129,56 @@ def recorded(
     outputs: Sequence[Output],
     nodes_of_inputs: Sequence[bool],
     otherwise: Callable[[], Any],
+    now: Sequence[Any],
 ) -> NodesOfCall | None:
     """The nodes of calls with this plan; None where more than parts are needed. `nodes_of_inputs`: which of
-    the inputs have a node behind them."""
-    program = plan.program
-    call = CompiledCall(plan.compiled, plan, program, None)
-    whole = plan.programs.get(frozenset(), program)
+    the inputs have a node behind them. `now`: the inputs of the call."""
+    program, sizes = plan.program, Sizes(plan)
+    call: CompiledCall | OpenCalls = CompiledCall(plan.compiled, plan, program, None)
+    if sizes.symbols:
+        call = OpenCalls(plan, sizes.symbols)
     places = {output.index: place for place, output in enumerate(outputs) if isinstance(output, Value)}
-    shared = parts_of_rerun(plan, program, nodes_of_inputs)
+    numbers: dict[int, Part] = {
+        number: ("size", expression, now[number]) for number, expression in sizes.numbers.items()
+    }
+    shared = parts_of_rerun(plan, program, nodes_of_inputs, numbers)
     nodes: list[Part] = []
     ends: dict[int, tuple[int, int]] = {}
     types: dict[int, Any] = {}
     for number, stage in enumerate(program.joint.stages):
-        facts = plan.node_facts.get((number, id(program), id(whole)))
+        facts = facts_of(plan, number)
         if facts is None or not places.keys() >= {*stage.values, *stage.lower}:
             return None
         lower = [ends[places[each]] for each in stage.lower]
         for slot, value in enumerate(stage.values):
             ends[places[value]] = number, slot
             types[places[value]] = facts.outputs[slot]
-        watched = watched_by(plan, number, places, outputs, types, ends)
+        watched = watched_by(plan, number, places, outputs, types, ends, sizes)
         if watched is None:
             return None
         call.watching.append(watched)
-        nodes.append(node_parts(call, number, facts, lower, shared, nodes_of_inputs))
-    return NodesOfCall(call, nodes, ends, program.cut.private, plan, otherwise)
+        parts = node_parts(call, plan, number, facts, lower, shared, nodes_of_inputs)
+        parts["types"] = sizes.types(facts.types, stage, program.joint.wanted)
+        parts["outputs"] = sizes.outputs(facts.outputs, stage.values)
+        values = [numbers.get(sizes.plan.compiled.sizes.sources[one]) for one in sizes.symbols]
+        if sizes.symbols:
+            parts["sizes"] = tuple_of([each or NONE for each in values])
+            if None in values:
+                return None
+        nodes.append(("instance", CompiledFunctionBackward, parts))
+    return NodesOfCall(call, nodes, ends, program.cut.private, plan, otherwise, numbers)
 
 
 def node_parts(
-    call: CompiledCall,
+    call: CompiledCall | OpenCalls,
+    plan: CompiledPlan,
     number: int,
     facts: NodeFacts,
     lower: list[tuple[int, int]],
     shared: list[Part],
     nodes_of_inputs: Sequence[bool],
-) -> Part:
-    """The node of one stage, as `weft.aot.runtime.nodes.new_node` makes it."""
+) -> dict[str, Part]:
+    """The node of one stage, as `weft.aot.runtime.nodes.new_node` makes it, but for its types."""
     targets: list[Part] = []
     slots: list[Part] = []
     for index, there in facts.wanted:
@@ -108,19 +189,18 @@ def node_parts(
         targets.append(("stage", stage) if there else NONE)
         slots.append(("constant", slot if there else 0))
     ends = [tuple_of([("stage", stage), ("constant", slot)]) for stage, slot in lower]
-    kept = [("kept", len(call.plan.facts.values) + place) for place in call.program.cut.places[number]]
+    kept = [("kept", len(plan.facts.values) + place) for place in plan.program.cut.places[number]]
     watched: list[Part] = []
     for each in call.watching[number]:
         own = "" if each.is_input else "own "
         watched += [(f"{own}cell", each.number), (f"{own}count", each.number)]
-    parts = {
+    return {
         "_seq": ("called", next_sequence), "next": tuple_of(targets), "slots": tuple_of(slots),
-        "saved": tuple_of(kept), "versions": NONE, "params": ("constant", ()),
-        "types": ("constant", facts.types), "hooks": NONE, "outputs": ("constant", facts.outputs),
-        "call": ("constant", call), "stage": ("constant", number), "rerun": tuple_of(shared),
-        "lower": tuple_of(ends), "watched": tuple_of(watched), "freed": ("constant", 0), "running": NONE,
+        "saved": tuple_of(kept), "versions": NONE, "params": ("constant", ()), "hooks": NONE,
+        "made_by": ("constant", call), "sizes": NONE, "stage": ("constant", number),
+        "rerun": tuple_of(shared), "lower": tuple_of(ends), "watched": tuple_of(watched),
+        "freed": ("constant", 0), "running": NONE,
     }  # fmt: skip
-    return ("instance", CompiledFunctionBackward, parts)
 
 
 def watched_by(
@@ -130,6 +210,7 @@ def watched_by(
     outputs: Sequence[Output],
     types: dict[int, Any],
     ends: dict[int, tuple[int, int]],
+    sizes: Sizes,
 ) -> list[Watched] | None:
     """The tensors whose versions a node watches, as `weft.aot.runtime.nodes.watch` notes them; None where
     these are others than inputs, and outputs with a history."""
@@ -148,10 +229,14 @@ def watched_by(
             return None
         if is_input:
             shape, kind, _ = known_types[index]
-            found.append(Watched(True, index, (kind, shape), None, saved))
+            axes = sizes.axes.get(index, {})
+            opened = tuple([axes.get(axis, size) for axis, size in enumerate(shape)])
+            found.append(Watched(True, index, (kind, opened), None, saved))
         elif index in ends:
             known = types[index]
-            found.append(Watched(False, index, (known.dtype.numpy, known.shape), ends[index][1], saved))
+            value = next(value for value, place in places.items() if place == index)
+            opened = shape_of(plan.program, value) if sizes.symbols else known.shape
+            found.append(Watched(False, index, (known.dtype.numpy, opened), ends[index][1], saved))
         else:
             return None
     return found

@@ -7,7 +7,7 @@ kept are the arrays and the edges behind them, never the tensors, which may move
 from __future__ import annotations
 
 import weakref
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -126,10 +126,11 @@ class Rerun:
         pairs = zip(cells, counts, strict=True)
         made.cells = [None if cell is None else (cell, seen) for cell, seen in pairs]
         made.edges = [(None, 0)] * count
-        ends = kept[3 * count : -1]
+        ends = kept[3 * count : -2]
         for place, index in enumerate(made.wanted):
             made.edges[index] = ends[2 * place], ends[2 * place + 1]
-        made.drawn = None if kept[-1] is None else call.drawn(kept[-1])
+        seeds, counts = kept[-2:]
+        made.drawn = None if seeds is None else call.drawn(seeds, counts)
         return made
 
     def check(self, needed: Container[int] | None = None) -> None:
@@ -234,16 +235,18 @@ class Rerun:
         return values
 
 
-def parts_of_rerun(plan: Any, program: Any, nodes_of_inputs: Sequence[bool]) -> list[Args]:
+def parts_of_rerun(
+    plan: Any, program: Any, nodes_of_inputs: Sequence[bool], numbers: Mapping[int, Args]
+) -> list[Args]:
     """What native entries keep for a `Rerun`, as parts (see `weft.aot.runtime.recorded`) of a call without
     casts: of each input, its number or elements, its version cell and count; then the edges of those that
-    require grad; then what was drawn."""
+    require grad; then what was drawn. `numbers`: parts of those that are open."""
     none = "constant", None
     written = {each.input for each in plan.facts.written}
     parts: list[Args] = []
     for index, type_ in enumerate(plan.types):
         if type_ is None:
-            parts += [("input", index), none, none]
+            parts += [numbers.get(index, ("input", index)), none, none]
         elif index in program.read and (index in program.copied or index in written):
             seen = index in program.saved and index not in written
             parts += [("copy", index), ("cell", index) if seen else none, none]
@@ -257,7 +260,7 @@ def parts_of_rerun(plan: Any, program: Any, nodes_of_inputs: Sequence[bool]) -> 
         has_node = nodes_of_inputs[index]
         parts.append(("slot", index, "node") if has_node else ("input", index))
         parts.append(("slot", index, "index") if has_node else ("constant", 0))
-    return [*parts, ("seeds",)]
+    return [*parts, ("seeds",), ("counts",)]
 
 
 def words_of(kind: Any, shape: tuple[int, ...]) -> str:

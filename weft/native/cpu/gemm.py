@@ -25,11 +25,21 @@ SMALL: Final = 1_000_000
 """Up to so many multiplications, BLAS has kernels of its own that rearrange nothing."""
 LITTLE: Final = 400_000
 """The same, of one of many products."""
+TINY: Final = 1 << 15
+"""Multiplications of one of many products that are not worth a call."""
 MOST_ROWS: Final = 64
 FEW: Final = 8
 NEAR: Final = 1 << 16
 """Up to so many elements of a matrix are read as fast as if they were rearranged."""
 DEEPEST: Final = 512
+
+
+def is_tiny(each: Product) -> Any:
+    """Whether each product of a batch takes less than what BLAS does for a call, which threads do one after
+    the other."""
+    if each.type != "f32":
+        return False
+    return at_least(each.count, 2) & at_least(TINY, each.rows * each.columns * each.depth)
 
 
 def is_better(each: Product) -> Any:
@@ -53,7 +63,8 @@ def is_better(each: Product) -> Any:
     whole = at_least(rows, 2 * FEW) | (at_least(rows, FEW) & fours)  # no row by itself
     low = whole & at_least(MOST_ROWS, rows) & at_least(size, SMALL + 1)
     lies = negated(each.packed) & (each.copied if each.right.transposed else True)
-    return lies & at_least(columns, strip) & where_true(tall, fours | at_least(rows, 2 * MOST_ROWS), low)
+    wide = at_least(columns, strip) & where_true(tall, fours | at_least(rows, 2 * MOST_ROWS), low)
+    return lies & (wide | is_tiny(each))
 
 
 @cache

@@ -14,10 +14,13 @@ import numpy as np
 
 from weft.core import checks as ask
 from weft.core.expressions import Expression, symbol
+from weft.core.symbolic import Symbolic, any_symbolic
 from weft.native.backend import Compiled
 from weft.native.cpu.calls import ALIGNED
-from weft.native.entry.entry import ARRAY, CONSTANT, NEW, SHARED, THERE, Lowering, entrance
+from weft.native.entry.entry import ARRAY, CONSTANT, NEW, SHARED, THERE, Lowering, Run, entrance
+from weft.native.entry.opened import OpenCall, open_run
 from weft.native.entry.tables import C_CONTIGUOUS, number_checks, program_of, row_major, run_of
+from weft.native.lower.opening import values_of
 
 Entry = tuple[Any, list[int], bool]
 
@@ -27,21 +30,35 @@ def backward_entry(machine: Any, found: Any) -> Entry | None:
     if type(found.forward) is not Compiled:
         return None
     program = program_of(found.forward, found.inputs)
+    if program is None and found.forward.templates:  # sizes that no call has had
+        program = found.forward.settled(found.forward.key(found.inputs), found.inputs)
     if program is None or program.frame is None or program.draws is not None or program.frame.written:
         return None
-    return BackwardEntry(machine, found, program).made()
+    template = found.forward.template_of(program)
+    if template is not None:
+        values = values_of(found.forward.places, found.inputs)
+        made = BackwardEntry(machine, found, template.at(values, found.inputs), template).made()
+        if made is not None:
+            return made
+    return BackwardEntry(machine, found, program, None).made()
 
 
 class BackwardEntry:
-    """One that is being made."""
+    """One that is being made. `template`: where it is for all its sizes."""
 
-    def __init__(self, machine: Any, found: Any, program: Any) -> None:
+    def __init__(self, machine: Any, found: Any, program: Any, template: Any) -> None:
         self.machine, self.found, self.program, self.node = machine, found, program, found.node
+        self.template, self.axes, self.sized = template, {}, {}  # type: ignore[var-annotated]
         count = len(found.inputs) - found.saved
         names = ["node", *[f"gradient{number}" for number in range(count)]]
         self.lowering = Lowering(names)
         self.given, *self.gradients = [symbol(name, object) for name in names]
+        self.arrays: dict[int, Expression] = {}
         frame = program.frame
+        open_ones = set()
+        if template is not None:
+            open_ones = {place for place, shape, _ in template.first.formulas["made"] if any_symbolic(shape)}
+        self.open_ones = open_ones
         self.lies = {
             place: (shape, np.dtype(kind), row_major(shape, kind) if strides is None else strides)
             for (place, shape, kind), strides in zip(frame.made, frame.strides, strict=True)
@@ -61,7 +78,7 @@ class BackwardEntry:
 
     def made(self) -> Entry | None:
         settled = self.settled()
-        if settled is None:
+        if settled is None or (self.template is not None and not self.open_sizes()):
             return None
         saved = self.held("saved")
         self.held("rerun")
@@ -76,12 +93,18 @@ class BackwardEntry:
         places = [self.operand(value, number, read) for number, value in enumerate(values)]
         leaves = self.leaves(settled)
         calls = self.found.forward.builds.calls
+        given = [
+            SimpleNamespace(array=each) if isinstance(each, np.ndarray) else each
+            for each in self.found.inputs
+        ]
         named = SimpleNamespace(
-            inputs=self.found.inputs, outputs=[], written=[], forward=self.found.forward, calls=calls,
+            inputs=given, outputs=[], written=[], forward=self.found.forward, calls=calls,
             finish=None,
         )  # fmt: skip
         run = run_of(named, self.program, places)
         run.outputs = self.outputs(settled, places)
+        if self.template is not None:
+            self.open(run, named, values)
         if self.found.releases:
             node, every = self.lowering.register(self.given), self.found.parts
             instead: dict[str, Any] = {"saved": None, "rerun": None, "watched": (), "freed": every}
@@ -93,14 +116,51 @@ class BackwardEntry:
         tensors = self.machine.layout.tensor
         return enter, settled, all(each is None or isinstance(each, tensors) for each in self.node.next)
 
+    def open_sizes(self) -> bool:
+        """Finds what is open of the inputs; whether all that the program depends on can be read from them."""
+        forward = self.found.forward
+        needed = set(self.template.sizes.values)
+        for number, node in enumerate(forward.graph_module.graph.placeholders):
+            value, known = node.meta.get("val"), self.found.inputs[number]
+            if isinstance(known, np.ndarray):
+                sizes = enumerate(value.array.shape)
+                axes = {n: size.expression for n, size in sizes if isinstance(size, Symbolic)}
+                if axes and not known.flags.c_contiguous:
+                    return False
+                self.axes.update({number: axes} if axes else {})
+                needed.update(*[each.symbols for each in axes.values()])
+            elif isinstance(value, Symbolic) and type(known) is int:
+                self.sized[number] = value.expression
+                needed |= value.expression.symbols
+        return bool(needed <= forward.places.keys())
+
+    def open(self, run: Run, named: Any, values: list[Expression]) -> None:
+        """Has the numbers of a run follow from the sizes of its inputs."""
+        facts = list(self.template.conditions.items())
+        places = self.found.forward.places
+        call = OpenCall(self.template, frozenset(self.sized), self.axes, facts, places)
+        operands: list[tuple[Expression, Expression | None]] = []
+        for number, value in enumerate(values):
+            array = self.arrays.get(number)
+            operands.append((ask.whole(value) if number in self.sized else value, array))
+        run.sizes = open_run(run, named, self.program, call, operands)
+        for number, expression in self.sized.items():
+            run.sizes.conditions.append((Expression("eq", (operands[number][0], expression), bool), True))
+        for each in run.sizes.symbols.values():
+            self.lowering.register(each)
+
     def operand(self, value: Expression, number: int, read: set[int]) -> tuple[int, int | None]:
         """The registers of an input, which is checked."""
         known = self.found.inputs[number]
+        if number in self.sized:
+            return self.lowering.register(value), None
         if not isinstance(known, np.ndarray):
             for check in number_checks(value, known, number in read):
                 self.need(check)
             return self.lowering.register(value), None
-        array = ask.array(value, [known.dtype, known.ndim, *known.shape])
+        axes = self.axes.get(number, {})
+        sizes = [-1 if axis in axes else size for axis, size in enumerate(known.shape)]
+        array = self.arrays[number] = ask.array(value, [known.dtype, known.ndim, *sizes])
         self.need(array)
         wanted = ALIGNED
         if known.flags.c_contiguous:
@@ -124,7 +184,7 @@ class BackwardEntry:
             if place in frame.numbers or place not in self.lies:
                 return None
             is_leaf = type(target) in (layout.tensor, layout.parameter)
-            if self.found.settles and is_leaf and place not in taken:
+            if self.found.settles and is_leaf and place not in taken | self.open_ones:
                 lies = target.array.shape, target.array.dtype, target.array.strides
                 if lies == self.lies[place] and type(target.array) is np.ndarray:
                     found.append(number)
@@ -133,25 +193,37 @@ class BackwardEntry:
         return [number for number in found if shared.count(frame.outputs[number]) == 1]
 
     def leaves(self, settled: list[int]) -> dict[int, int]:
-        """The registers of leaves, which are checked."""
+        """The registers of leaves that gradients are put into. What the general way would ask of a leaf is
+        checked of the others, too: theirs are accumulated without it where the sweep ends with this node."""
         found: dict[int, Expression] = {}
+        others: list[Expression] = []
         tensor = self.machine.layout.tensor
         targets = self.held("next")
-        for number in settled:
-            known = self.node.next[number]
-            leaf = found[number] = ask.tuple_item(targets, number)
-            array = known.array
-            lies = ask.tensor(leaf, [type(known), True, array.dtype, array.ndim, *array.shape])
-            self.need(lies)
-            if array.flags.c_contiguous:
-                self.need(ask.flags(lies, C_CONTIGUOUS, C_CONTIGUOUS))
+        for number, known in enumerate(self.node.next):
+            if not self.found.settles or not isinstance(known, tensor):
+                continue
+            leaf = ask.tuple_item(targets, number)
+            if number in settled:
+                found[number] = leaf
+                self.lies_as(leaf, known)
             else:
-                self.need(ask.strides(lies, list(array.strides)))
+                others.append(leaf)
+                self.need(ask.type_is(leaf, type(known)))
             for name in ("node", "hooks"):
                 self.need(ask.slot_is(leaf, self.machine.slot(tensor, name), None))
-        if len(found) > 1:
-            self.need(ask.distinct(tuple(found.values())))
+        if len(found) + len(others) > 1:
+            self.need(ask.distinct((*found.values(), *others)))
         return {number: self.lowering.register(leaf) for number, leaf in found.items()}
+
+    def lies_as(self, leaf: Expression, known: Any) -> None:
+        """Checks that a leaf lies in memory as it did."""
+        array = known.array
+        lies = ask.tensor(leaf, [type(known), True, array.dtype, array.ndim, *array.shape])
+        self.need(lies)
+        if array.flags.c_contiguous:
+            self.need(ask.flags(lies, C_CONTIGUOUS, C_CONTIGUOUS))
+        else:
+            self.need(ask.strides(lies, list(array.strides)))
 
     def outputs(self, settled: list[int], places: list[Any]) -> list[tuple[Any, ...]]:
         """One for each edge."""

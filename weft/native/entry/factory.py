@@ -204,15 +204,16 @@ class Machine:
             for check in self.layouts(found, program, operands, opened):
                 lowering.need(check)
             if found.recorded is not None:
-                plan = found.recorded.plan
-                lowering.need(ask.slot_is(ask.held(plan), self.slot(type(plan), "program"), plan.program))
+                lowering.need(self.serves(found.recorded.plan, opened is not None))
             places = [
                 (lowering.register(value), None if array is None else lowering.register(array))
                 for value, array in operands
             ]
             run = run_of(found, program, places)
             if found.recorded is not None:
-                _nodes.add_nodes(run, found, program, places, self)
+                _nodes.add_nodes(
+                    run, found, program, places, self, None if opened is None else opened.template
+                )
             run.drops = [lowering.register(each) for each in drops]
             if opened is not None:
                 run.sizes = _opened.open_run(run, found, program, opened, operands)
@@ -224,6 +225,13 @@ class Machine:
         """The native function of a node's backward, the edges whose gradients it puts into leaves, and
         whether all edges lead to leaves (see `weft.aot.runtime.quick`); None where there is none."""
         return _backwards.backward_entry(self, found)
+
+    def serves(self, plan: Any, is_open: bool) -> Expression:
+        """That a plan has this program still; that it is the latest of its template, for all sizes."""
+        if not is_open:
+            return ask.slot_is(ask.held(plan), self.slot(type(plan), "program"), plan.program)
+        programs = ask.slot(ask.held(plan.template), self.slot(type(plan.template), "programs"))
+        return ask.same(ask.list_item(programs, -1), ask.held(plan.program))
 
     def layouts(
         self, found: Any, program: Program, operands: Operands, opened: OpenCall | None = None

@@ -13,6 +13,7 @@ from typing import Any
 from weft.native.entry import parts
 from weft.native.entry.entry import AGAIN, NEW, NUMBER, Run
 from weft.native.entry.text import ITEMS
+from weft.native.ir.sizes import Size
 
 Place = tuple[int, int]
 """The number of an object, and an offset in it."""
@@ -21,10 +22,12 @@ Place = tuple[int, int]
 class NodeRows:
     """The rows of one call's nodes."""
 
-    def __init__(self, run: Run, found: Any, program: Any, operands: Sequence[Any], machine: Any) -> None:
+    def __init__(
+        self, run: Run, found: Any, program: Any, operands: Sequence[Any], machine: Any, template: Any
+    ) -> None:
         self.run, self.found, self.machine, self.operands = run, found, machine, operands
-        self.recorded = found.recorded
-        self.results = program.frame.outputs
+        self.recorded, self.program, self.template = found.recorded, program, template
+        self.results = program.frame.outputs if template is None else template.others["outputs"]
         self.order = {place: number for number, (place, *_) in enumerate(run.made)}
         self.written = {number for number, *_ in found.written}
         self.made = {number for how, number, *_ in run.outputs if how in (NEW, AGAIN, NUMBER)}
@@ -70,6 +73,14 @@ class NodeRows:
                 self.row(parts.CONSTANT, what[0], 0, place)
             case "called":
                 self.row(parts.CALLED, what[0], 0, place)
+            case "size" if self.template is not None:
+                self.row(parts.WHOLE, Size(self.template.sizes, *what), 0, place)
+            case "size":
+                self.row(parts.CONSTANT, what[1], 0, place)
+            case "counts":
+                drawn = self.run.draw is not None
+                counts = self.program.draws.counts if drawn else None
+                self.row(parts.COPIED if drawn else parts.CONSTANT, counts, 0, place)
             case "seeds":
                 self.row(parts.CONSTANT if self.run.draw is None else parts.SEEDS, None, 0, place)
             case "stage":
@@ -119,7 +130,9 @@ class NodeRows:
         elif result[0] == "input" and self.operands[result[1]][1] is not None:
             self.of_input("copy" if private or result[1] in self.written else "array", [result[1]], place)
         elif result[0] == "input":
-            self.of_input("input", [result[1]], place)
+            self.put(self.recorded.numbers.get(result[1], ("input", result[1])), place)
+        elif type(result[1]) is Size:
+            self.row(parts.WHOLE, result[1], 0, place)
         else:
             self.put(("constant", result[1]), place)
 
@@ -131,9 +144,11 @@ def has_parts(found: Any, program: Any) -> bool:
     return not any(number in found.recorded.private and each in given for number, each in kept)
 
 
-def add_nodes(run: Run, found: Any, program: Any, operands: Sequence[Any], machine: Any) -> None:
-    """Has a run make the nodes behind its results."""
-    NodeRows(run, found, program, operands, machine).all()
+def add_nodes(
+    run: Run, found: Any, program: Any, operands: Sequence[Any], machine: Any, template: Any
+) -> None:
+    """Has a run make the nodes behind its results. `template`: where it is for all its sizes."""
+    NodeRows(run, found, program, operands, machine, template).all()
     if program.draws is not None:
         found.recorded.call.drawn = program.draws.drawn
     found.recorded.run_by(machine)

@@ -42,7 +42,10 @@ def opened_call(found: Any, program: Any) -> OpenCall | None:
     """What is open of a call; None where an entry for it cannot serve other sizes."""
     call = found.sizes
     template = None if call is None else found.forward.template_of(program)
-    if template is None or found.finish is not None or found.recorded is not None:
+    if template is None or found.finish is not None:
+        return None
+    recorded = found.recorded
+    if recorded is not None and recorded.plan.template.programs[-1] is not recorded.plan.program:
         return None
     if program.draws is not None and not program.draws.is_default:
         return None

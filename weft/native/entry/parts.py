@@ -22,7 +22,7 @@ from typing import Any, Final
 from weft.native.entry.text import ITEMS
 
 OBJECT, TUPLE, CONSTANT, REGISTER, SLOT, CELL, COUNT, OWN_CELL, OWN_COUNT = range(9)
-FIRST, FRESH, COPY, SEEDS, CALLED, SAME, WHOLE, NUMBER = range(9, 17)
+FIRST, FRESH, COPY, SEEDS, CALLED, SAME, WHOLE, NUMBER, COPIED = range(9, 18)
 """    OBJECT      class, its number: a new one          TUPLE      length, its number: a new one
     CONSTANT    object                                REGISTER   register of an object
     SLOT        register of an object, offset         SAME       number of an object
@@ -30,9 +30,9 @@ FIRST, FRESH, COPY, SEEDS, CALLED, SAME, WHOLE, NUMBER = range(9, 17)
     OWN_CELL    the same of an object by its number, and OWN_COUNT
     FIRST       number of `made`: a new array; FRESH is one that was made before
     COPY        register of an array                  SEEDS      of random numbers, when they are known
-    CALLED      function: what it gives               WHOLE      register of a number
-    NUMBER      number of `made`: a new float"""
-OF_OBJECTS: Final = (OBJECT, CONSTANT, CALLED, SEEDS)
+    CALLED      function: what it gives               WHOLE      number: an int
+    NUMBER      number of `made`: a new float         COPIED     array: a copy of it"""
+OF_OBJECTS: Final = (OBJECT, CONSTANT, CALLED, SEEDS, COPIED)
 """Kinds whose first operand is an object."""
 New = Callable[[Any, str], str]
 
@@ -131,8 +131,8 @@ def _cell(w: Any, tensor: str) -> str:
     return str(w.load("%value"))
 
 
-def _copy(w: Any, row: str) -> None:
-    _owned(w, row, w.call("ptr", "PyArray_NewCopy", f"ptr {w.operand(row, 1)}", f"i32 {AS_IT_LIES}"))
+def _copy(w: Any, row: str, array: str) -> None:
+    _owned(w, row, w.call("ptr", "PyArray_NewCopy", f"ptr {array}", f"i32 {AS_IT_LIES}"))
 
 
 def _seeds(w: Any, row: str) -> None:
@@ -154,11 +154,12 @@ WRITERS: Final[dict[int, Callable[[Any, str], None]]] = {
     OWN_CELL: lambda w, row: _share(w, row, _cell(w, _object(w, w.field(row, 1)))),
     OWN_COUNT: lambda w, row: _share(w, row, w.load(w.load(_cell(w, _object(w, w.field(row, 1))), ITEMS))),
     FRESH: lambda w, row: _share(w, row, w.load("%fresh", w.scaled(w.field(row, 1), 8))),
-    COPY: _copy,
+    COPY: lambda w, row: _copy(w, row, w.operand(row, 1)),
+    COPIED: lambda w, row: _copy(w, row, w.pointer(row, 1)),
     SEEDS: _seeds,
     CALLED: lambda w, row: _owned(w, row, w.call("ptr", "PyObject_CallNoArgs", f"ptr {w.pointer(row, 1)}")),
     SAME: lambda w, row: _share(w, row, _object(w, w.field(row, 1))),
-    WHOLE: lambda w, row: _owned(w, row, w.call("ptr", "PyLong_FromLong", f"i64 {w.operand(row, 1, 'i64')}")),
+    WHOLE: lambda w, row: _owned(w, row, w.call("ptr", "PyLong_FromLong", f"i64 {w.field(row, 1)}")),
 }
 
 

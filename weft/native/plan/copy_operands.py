@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
+from weft.native.cpu import gemm
 from weft.native.cpu.conv_code import Code
 from weft.native.ir.definitions import Definition, Direct, Matrix, Product
 from weft.native.ir.sizes import at_least, greatest, least, negated, same, settled, where, whole_number
@@ -103,7 +104,8 @@ def is_slow(each: Product) -> Any:
     some = at_least(rows, FEWEST_ROWS) & at_least(MOST_ROWS, rows)
     few = at_least(MOST_ELEMENTS, elements) | at_least(MOST_ROWS // 4 - 1, rows)
     large = at_least(1, each.count) | at_least(rows, MANY_ROWS)
-    return settled(negated(each.packed) & sizes & some & few & large, rows, FEWEST_ROWS, MOST_ROWS)
+    wanted = (sizes & some & few & large) | gemm.is_tiny(each)
+    return settled(negated(each.packed) & wanted, rows, FEWEST_ROWS, MOST_ROWS)
 
 
 def transposed(base: Definition, product: Product, wanted: Any = True) -> Direct:

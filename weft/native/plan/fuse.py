@@ -245,9 +245,9 @@ class Fusing:
         return found
 
     def neighbours(self, value: Definition, reads: list[Definition], behind: set[Home]) -> list[Home]:
-        """Groups over as many elements that read the same memory."""
+        """Groups over as many elements that read the same memory, of which there is as much at least."""
         size = value.operand.size if isinstance(value, Fold) else value.size
-        memory = {id(each) for each in reads if same(each.size, size)}
+        memory = {id(each) for each in reads if same(each.size, size) or hint(each.size) > hint(size)}
         latest = self.by_size.get(size, ())[-NEIGHBOURS:]
         return [
             home for home in reversed(latest)

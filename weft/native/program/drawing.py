@@ -103,10 +103,10 @@ class Draws:
                 offset += blocks
         return np.array(numbers, np.uint64)
 
-    def drawn(self, seeds: Any) -> Stretches:
-        """What a call has drawn from the default generator."""
+    def drawn(self, seeds: Any, counts: Any = None) -> Stretches:
+        """What a call has drawn from the default generator. `counts`: what these were in that call."""
         numbers = seeds.tolist()
-        parts = zip(numbers[::2], numbers[1::2], self.counts.tolist())
+        parts = zip(numbers[::2], numbers[1::2], (self.counts if counts is None else counts).tolist())
         return {default_generator: [(key, offset, offset + blocks) for key, offset, blocks in parts]}
 
     def give_back(self, seeds: Any, inputs: Sequence[Any] = ()) -> None:
