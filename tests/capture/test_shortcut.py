@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.native.harness import calls_by_python
 from weft import nn
 from weft.capture.fronts import FRONT
 from weft.native.entry.entry import Entrance
@@ -607,3 +608,90 @@ def test_conditions_on_whole_numbers_are_computed_natively(monkeypatch: pytest.M
     assert {"whole", "mul", "gt", "true"} < set(seen[-1]) and "call_missing" not in seen[-1]
     for n in (2, 7, True, 2**62):  # the last has no double in 64 bits
         same(compiled(x, n), f(x, n))
+
+
+def test_conditions_on_floats_are_computed_natively() -> None:
+    """Bounds that vary are asked in each call, and without Python."""
+
+    def f(x: Any, delta: float) -> Any:
+        return nn.functional.huber_loss(x, x * 0, delta=delta), x.clamp(-delta, delta)
+
+    compiled, x = weft.compile(f, backend="native"), weft.linspace(-3, 3, 7)
+    for delta in (0.5, 0.75, 1.25, 2.0, 0.3):
+        weft.testing.assert_close(compiled(x, delta), f(x, delta))
+    native = installed(compiled).run.__globals__["_v_shortcut"]
+    assert is_direct(compiled)
+    miss = native(f, x, -1.0)
+    assert miss is native(f, x, 0.0) is native(f, x, 1) is native(f, x, 1e39)
+    assert len(native(f, x, 0.7)) == 2
+    with pytest.raises(RuntimeError, match="non-positive values for delta"):
+        compiled(x, -1.0)
+
+
+# -- what comes behind a program -----------------------------------------------------------------------------
+ENDS: dict[str, Callable[[Any], Any]] = {
+    "detached twice": lambda x: ((loss := (x * 2).sum(1)).detach(), loss.detach(), loss),
+    "a view and its base": lambda x: ((y := x.exp()), y[1:], y.view(-1)[2:]),
+    "views alone": lambda x: ((x + 1).t(), (x * 3)[0]),
+    "a view of an input": lambda x: (x[1], x.sum()),
+    "the same twice": lambda x: ((y := x.tanh()), y),
+    "a dict of views": lambda x: {"a": (y := x * x).unbind(1), "b": [y]},
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_views_are_made_behind_the_program(name: str, dynamic: bool) -> None:
+    compiled, wanted = weft.compile(ENDS[name], backend="native", dynamic=dynamic), ENDS[name]
+    for size in (3, 3, 3, *((4, 5, 6, 3) if dynamic else (3,))):
+        given = weft.randn(size, 4)
+        results = []
+        for run in (compiled, wanted):
+            x = given.clone()
+            found = [*flat(run(x))]
+            with weft.no_grad():
+                found[0].mul_(2)  # as far as others share its memory, they see that
+                found[-1].add_(1)
+            results.append([*found, x, *[weft.tensor(each._version) for each in found]])
+        weft.testing.assert_close(*results)
+    assert is_direct(compiled)
+
+
+def flat(value: Any) -> Any:
+    for each in value.values() if isinstance(value, dict) else value:
+        yield from flat(each) if isinstance(each, (tuple, list)) else (each,)
+
+
+def accumulating() -> Any:
+    weft.manual_seed(0)
+    net = nn.Linear(4, 3)
+    optimizer = weft.optim.AdamW(net.parameters(), lr=1e-2)
+    schedule = weft.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+    history: list[Any] = []
+
+    def step(x: Any, last: bool) -> Any:
+        loss = net(x).square().mean()
+        loss.backward()
+        history.append(loss.detach())
+        if last:
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+        return loss.detach()
+
+    return step, net, history
+
+
+def test_steps_that_take_gradients_away_run_natively(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And count steps by numbers of Python's, which no program reads."""
+    (step, net, history), (eager, other, expected) = accumulating(), accumulating()
+    compiled = weft.compile(step, backend="native")
+    counted = calls_by_python(monkeypatch)
+    for number in range(40):
+        x, last = weft.randn(5, 4), number % 3 == 2
+        before = counted[0]
+        weft.testing.assert_close(compiled(x, last), eager(x, last))
+        assert number < 24 or counted[0] == before
+        for one, two in zip(net.parameters(), other.parameters(), strict=True):
+            assert (one.grad is None) == (two.grad is None) == last
+    np.testing.assert_allclose([each.item() for each in history], [each.item() for each in expected], 1e-5)

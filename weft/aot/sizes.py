@@ -125,6 +125,18 @@ def open_sizes(graph: Graph) -> OpenSizes | None:
     return None if owner is None or not sources else OpenSizes(owner, numbers, axes, sources)
 
 
+def has_sizes(graph: Graph) -> bool:
+    """Whether sizes or whole numbers among a graph's inputs are symbolic, or numbers of Python's."""
+    for node in graph.placeholders:
+        value: Any = node.meta.get("val")
+        found = value.array.shape if is_tensor(value) else (value,)
+        if any(isinstance(each, Sym) and each.expression.kind is int for each in found):
+            return True
+        if type(value) is int:
+            return True
+    return False
+
+
 def is_open(owner: Scalars | None, value: Sym) -> bool:
     """Whether a number is an open one of this owner's, and known while tracing."""
     expression: Expression = value.expression

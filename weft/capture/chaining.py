@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from weft.capture.fronts import uncounted
 from weft.capture.reading import MISS
-from weft.capture.shortcut import ALONE, ANY, CALLS_BEFORE_NATIVE_ENTRY, OPEN, SLOW, ShortcutRecipe
+from weft.capture.shortcut import ALONE, ANY, CALLS_BEFORE_NATIVE_ENTRY, EARLY, OPEN, SLOW, ShortcutRecipe
 from weft.capture.sources import Source, fetch
 from weft.core.interrupts import let_through
 from weft.core.once import lock
@@ -41,17 +41,17 @@ def open_sources(recipe: ShortcutRecipe) -> list[Source]:
 
 def chained(
     make: Make, sources: list[Source], names: Sequence[str], step: Any, function: Any, values: Sequence[Any]
-) -> Any:
-    """The first of a chain of shortcuts in front of an entry that has just served this call; None where it
-    has none.
+) -> tuple[Any, str] | None:
+    """The first of a chain of shortcuts in front of an entry that has just served this call, and for which
+    calls it is; None where it has none.
     """
     first = make(step, function, values)
     if first is None:
         return None
     quick, kind = first
-    if kind != ANY:
+    if kind not in (ANY, EARLY):
         Chain(make, sources, names, step, quick, kind)
-    return quick
+    return quick, kind
 
 
 class Chain:
@@ -133,7 +133,7 @@ class Chain:
             self.served.pop(layout, None)
             self.tried += 1
         made = self.make(self.step, function, values)
-        if made is None or made[1] == ANY:
+        if made is None or made[1] in (ANY, EARLY):
             return
         self.kind = made[1]
         with self.lock:

@@ -206,6 +206,14 @@ class Checks:
             self.numbers[source] = found
         return self.numbers[source]
 
+    def float_number(self, source: Source) -> Expression:
+        """The float that stands at a source."""
+        if source not in self.numbers:
+            if self.known(source) is not float:
+                raise Unreadable(str(source))
+            self.numbers[source] = ask.double(self.read(source))
+        return self.numbers[source]
+
     def plain_tensor(self, source: Source) -> Expression:
         """What stands at a source, which is a tensor or a parameter."""
         if self.known(source) not in PLAIN:

@@ -282,7 +282,8 @@ def _missing(*_values: Any) -> Any:
 def _make_native_entry(
     emitted: Emitted, keep: Keep | None, factory: Any, slow: Any, function: Any, values: Any
 ) -> Any:
-    """A shortcut to an entry that has just served this call; None where there is none."""
+    """A shortcut to an entry that has just served this call, and for which calls it is; None where there is
+    none."""
     recipe = emitted.recipe
     assert recipe is not None
     if keep is not None:

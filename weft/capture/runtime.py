@@ -36,7 +36,7 @@ from weft.capture.misses import adopted, apart, changed_by, failing, is_gone, si
 from weft.capture.policy import MARK
 from weft.capture.reading import MISS
 from weft.capture.regions import Region, active, close_seam, current_region, leave, open_seam, outside
-from weft.capture.shortcut import after_calls
+from weft.capture.shortcut import ANY, EARLY, after_calls, before_calls
 from weft.capture.verifying import differing, uncompiled
 from weft.core import device, dtypes
 from weft.core.collection import Living, promote, put_off
@@ -239,12 +239,15 @@ class CodeCache:
             return self.context.cache(function).serve(function, values, inside=inside)
         while True:
             entries = self.entries
-            for place, installed in enumerate(entries):
+            ordered = entries
+            if entries and not inside and self.first.cell_contents is entries[0].run:
+                ordered = (*entries[1:], entries[0])  # which the front has tried a moment ago
+            for installed in ordered:
                 if settings.verify:
                     self.verify(installed, function, values)
                 result = (installed.step if inside else installed.run)(function, *values)
                 if result is not MISS:
-                    if place or installed.streak:
+                    if installed is not entries[0] or installed.streak:
                         self._promote(installed)
                     return result
                 if failure.takes(function, values):
@@ -658,19 +661,41 @@ class Context:
         self, cache: CodeCache, installed: Installed, step: Any, function: FunctionType, values: Any
     ) -> None:
         """Puts a shortcut in front of an entry that has just served this call, if it has one."""
-        factory, make_native_entry, quick = self.entry_factory(), installed.entry.make_native_entry, None
+        quick, kind = self._native_entry(installed, step, function, values) or (step, ANY)
+        check = installed.entry.check
+        if kind == EARLY and check is not None:
+            make_native_entry = functools.partial(self._native_entry, installed, step)
+            ahead = before_calls(quick, check(), make_native_entry)
+            quick = functools.partial(self._ahead, cache, installed, ahead)
+        with cache.lock:
+            installed.run = quick
+            cache.refresh()
+
+    @uncounted
+    def _ahead(
+        self, cache: CodeCache, installed: Installed, ahead: Any, function: FunctionType, *values: Any
+    ) -> Any:
+        """A call for which a shortcut is made at its beginning, or one that does not fit."""
+        result, quick = ahead(function, *values)
+        if quick is not None:
+            with cache.lock:
+                installed.run = quick
+                cache.refresh()
+        return result
+
+    def _native_entry(self, installed: Installed, step: Any, function: FunctionType, values: Any) -> Any:
+        """A shortcut, made from this call, and for which calls it is; None where there is none."""
+        factory, make_native_entry = self.entry_factory(), installed.entry.make_native_entry
         try:
             if factory is not None and make_native_entry is not None:
-                quick = out_of_handlers(make_native_entry, factory, step, function, values)
+                return out_of_handlers(make_native_entry, factory, step, function, values)
         except Exception as error:  # the call is served, and the entry serves the next ones
             let_through(error)
             reason = f"{function.__qualname__} has no native entry: {type(error).__name__}: {error}"
             if settings.strict:
                 raise CaptureFailed(reason) from error
             warn_user(reason)
-        with cache.lock:
-            installed.run = quick or step
-            cache.refresh()
+        return None
 
     # -- fronts ----------------------------------------------------------------------------------------------
     def front(self, function: Any) -> FunctionType:

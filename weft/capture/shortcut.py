@@ -18,6 +18,7 @@ from weft.capture.fronts import uncounted
 from weft.capture.guards import Condition, Guard, GuardSet
 from weft.capture.reading import FUNCTION, MISS, Reader, local_name
 from weft.capture.sources import Source, fetch, safe_length, written_in_c
+from weft.core.expressions import Expression
 from weft.core.interrupts import let_through
 from weft.core.logs import log
 from weft.core.records import record
@@ -25,6 +26,7 @@ from weft.core.records import record
 NATIVE, SLOW, FINISH, LENGTH = "_v_shortcut", "_v_slow", "_v_finish", "_v_length"
 FOUND, MADE = "_v_found", "_v_made"
 ANY, ALONE, OPEN = "all calls", "calls of these sizes", "calls of sizes that a program serves"
+EARLY = "all calls, but one that is made at the beginning of a call may do more"
 """For which calls a shortcut is."""
 
 
@@ -79,6 +81,23 @@ def after_calls(
     return run
 
 
+def before_calls(
+    step: Callable[..., Any], holds: Callable[..., Any], make: Callable[[Any, Any], Any]
+) -> Callable[..., tuple[Any, Any]]:
+    """For calls that change what guards read (they take gradients away, say): a function that gives the
+    result of a call and what is to run from then on, made at the beginning of a call that fits; None as long
+    as there was none."""
+
+    @uncounted
+    def run(function: Any, *values: Any) -> tuple[Any, Any]:
+        if holds(function, *values) is MISS:
+            return MISS, None
+        quick, _kind = make(function, values) or (step, ANY)
+        return step(function, *values), quick
+
+    return run
+
+
 # -- shortcuts -----------------------------------------------------------------------------------------------
 Python = Callable[[types.CodeType, GuardSet], Callable[..., Any]]
 """Makes a Python function of guards."""
@@ -103,14 +122,15 @@ def shortcut(
     if direct is not None:
         return _text(recipe, checks, left, direct, _operands(recipe, checks), python, slow)
     direct, operands = _direct(recipe, factory, checks)
-    if direct is None:
+    if direct is None or direct is False:
         checks = Checks(factory, *given, sized=False)
         left = settle(checks, recipe.guards)
-    else:
-        opened = _opened(recipe, factory, Checks(factory, *given, sized=False), direct, python, slow)
-        if opened is not None:
-            return opened
-        left += conditions_of(factory, direct, recipe)
+        made = _text(recipe, checks, left, None, operands, python, slow)
+        return made if made is None or direct is None else (*made[:2], EARLY)
+    opened = _opened(recipe, factory, Checks(factory, *given, sized=False), direct, python, slow)
+    if opened is not None:
+        return opened
+    left += settle(checks, conditions_of(factory, direct, recipe))
     return _text(recipe, checks, left, direct, operands, python, slow)
 
 
@@ -121,7 +141,7 @@ def _opened(
     direct = factory.opened(direct)
     if direct is None:
         return None
-    left = [*settle(checks, recipe.guards), *conditions_of(factory, direct, recipe)]
+    left = settle(checks, [*recipe.guards, *conditions_of(factory, direct, recipe)])
     try:
         return _text(recipe, checks, left, direct, _operands(recipe, checks), python, slow)
     except (Unreadable, TypeError) as error:
@@ -147,8 +167,8 @@ def _text(
         drops = [] if direct is None else [checks.plain_tensor(source) for source in recipe.let_go]
     except Unreadable:
         return None
-    if finish is not None:
-        wanted += [value for value, _array in operands]
+    given_back = [] if finish is None else _objects(recipe, checks, operands)
+    wanted += [value for value, _text in given_back]
     rest = python(recipe.code, with_types(left, checks)) if left else None
     checks.done.sort(key=lambda check: check.op != "call_is")
     native = factory.make((FUNCTION, *names), checks.done, rest, wanted, direct, operands, drops)
@@ -156,7 +176,10 @@ def _text(
     lines = [f"{FOUND} = {NATIVE}({given})", f"if {FOUND} is {MISS!r}: return {SLOW}({given})"]
     if finish is not None:
         start = -len(wanted)
-        results, inputs = f"{FOUND}[:{start}]", f"{FOUND}[{-len(operands)}:]"
+        results, behind = f"{FOUND}[:{start}]", range(-len(operands), 0)
+        each = [text.format(f"{FOUND}[{place}]") for place, (_, text) in zip(behind, given_back, strict=True)]
+        is_simple = all(text == "{}" for _, text in given_back)
+        inputs = f"{FOUND}[{-len(operands)}:]" if is_simple else f"({', '.join(each)},)"
         lines += [f"{MADE} = {FINISH}({results}, {inputs})", f"if {MADE} is None: return {SLOW}({given})"]
         lines += [f"[{', '.join(recipe.outputs)}] = {MADE}"] if recipe.outputs else []
         part = f"{FOUND}[{start}:{-len(operands)}]"
@@ -180,12 +203,26 @@ def _text(
     return text, names_used, kind
 
 
+def _objects(recipe: ShortcutRecipe, checks: Checks, operands: Operands) -> list[tuple[Expression, str]]:
+    """What is to be handed on so that the graph's inputs are known behind it, and how each is made of that:
+    open sizes are numbers in machine code, and no objects."""
+    found = []
+    for source, (value, _array) in zip(recipe.inputs, operands, strict=True):
+        if value.kind is not int:
+            found.append((value, "{}"))
+        elif source.kind == "size" and source.parent is not None:
+            found.append((checks.read(source.parent), f"{{}}.array.shape[{source.detail}]"))
+        else:
+            found.append((checks.read(_held(source)), "{}" if _held(source) is source else f"{LENGTH}({{}})"))
+    return found
+
+
 def _held(source: Source) -> Source:
     """What is read for a source: of lengths, which are no objects, the container."""
     return source.parent if source.kind == "length" and source.parent is not None else source
 
 
-def settle(checks: Checks, guards: GuardSet) -> list[Guard]:
+def settle(checks: Checks, guards: Iterable[Guard]) -> list[Guard]:
     """Puts guards among the checks; gives those that cannot be."""
     for guard in guards:
         if guard.source is not None and guard.tells_type:
@@ -226,7 +263,7 @@ def _operands(recipe: ShortcutRecipe, checks: Checks) -> Operands:
 
 
 def _direct(recipe: ShortcutRecipe, factory: EntryFactory, checks: Checks) -> tuple[Any, Operands]:
-    """How the graph runs natively, and its inputs; None where it does not."""
+    """How the graph runs natively, and its inputs; None where it does not, False where these are gone."""
     if recipe.ending is None or recipe.graph is None:
         name = recipe.code.co_qualname
         log("entries", lambda: f"{name} is left to Python behind its guards: its graph may fail half way, or "
@@ -236,7 +273,7 @@ def _direct(recipe: ShortcutRecipe, factory: EntryFactory, checks: Checks) -> tu
         operands = _operands(recipe, checks)
         inputs = [fetch(source, checks.function, checks.values) for source in recipe.inputs]
     except Unreadable:
-        return None, []
+        return False, []
     return factory.direct(recipe.graph, inputs), operands
 
 

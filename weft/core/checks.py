@@ -159,9 +159,12 @@ def satisfied(checks: Iterable[Expression], values: Mapping[Symbol, Any]) -> boo
 
 
 def is_arithmetic(expression: Expression) -> bool:
-    """Whether machine code can compute it: whole numbers and truths, of symbols and of what checks read."""
+    """Whether machine code can compute it: whole numbers and truths, of symbols and of what checks read, and
+    floats, of what they read."""
     if type(expression) is Check:
         return expression.kind is int
+    if any(each.kind is float for each in expression.args if isinstance(each, Expression)):
+        return expression.op in ORDERED and all(map(is_operand, expression.args))
     if expression.kind not in (int, bool):
         return False
     if expression.op == "constant":
@@ -171,6 +174,24 @@ def is_arithmetic(expression: Expression) -> bool:
     return expression.op in ARITHMETIC and all(map(is_arithmetic, expression.args))
 
 
+def is_float(expression: Expression) -> bool:
+    """Whether machine code can compute it as a float, with the bits that Python has."""
+    if type(expression) is Check or expression.op == "constant":
+        return expression.kind is float
+    return expression.kind is float and expression.op in FLOATING and all(map(is_operand, expression.args))
+
+
+def is_operand(expression: Expression) -> bool:
+    """Whether it may stand beside a float."""
+    if expression.op == "constant" and expression.kind is int:
+        return bool(abs(expression.args[0]) < EXACT)
+    return is_float(expression)
+
+
+FLOATING: Final = ("add", "sub", "mul", "neg", "abs")
+ORDERED: Final = ("eq", "ne", "lt", "le", "gt", "ge")
+EXACT: Final = 2**53
+"""Smaller whole numbers are floats without being rounded."""
 OPERATIONS: Final[dict[str, Operation]] = {}
 
 
@@ -257,8 +278,12 @@ def _whole(value: Any) -> int:
 
 whole = operation("whole", "v", int, "{}", _whole)
 """The number that an int is."""
+double = operation("double", "v", float, "{}", lambda value: value)
+"""The number that a float is, whose type was checked."""
 size = operation("size", "vn", int, "{}.shape[{}]", lambda array, dim: array.shape[dim])
 """Of an array whose rank was checked."""
+step = operation("step", "vn", int, "{}.strides[{}]", lambda array, dim: array.strides[dim])
+"""The same, in bytes."""
 count = operation("count", "v", int, "len({})", len)
 """Of a list, tuple or deque."""
 dict_count = operation("dict_count", "v", int, "len({})", dict.__len__)

@@ -15,7 +15,7 @@ from weft.core import checks as ask
 from weft.core.checks import ARITHMETIC, GREATEST, LEAST, OPERATIONS, satisfied
 from weft.core.expressions import Expression, Symbol, constant, symbol
 from weft.native.entry import entry
-from weft.native.entry.checks import FLOATING, WRITERS
+from weft.native.entry.checks import FLOATING, ORDERED, WRITERS
 from weft.tensor.base import Parameter, Tensor
 from weft.tensor.tape import INFERENCE
 from weft.tensor.views import View
@@ -154,6 +154,36 @@ def test_machine_code_computes_what_python_does(tree: Expression, numbers: tuple
     assert found == (satisfied([tree], values) and fits(tree, values))
 
 
+def floats(depth: int) -> st.SearchStrategy[Expression]:
+    """Expressions over two floats of Python's."""
+    leaf = st.one_of(
+        st.sampled_from([ask.double(symbol(name, object)) for name in NUMBERS[:2]]),
+        st.sampled_from([0.0, -0.0, 1.5, 3e38, float("inf"), float("nan"), 0, -7, 2**52]).map(constant),
+    )
+    if not depth:
+        return leaf
+    below = floats(depth - 1)
+    pair = st.tuples(st.sampled_from(["add", "sub", "mul"]), st.tuples(below, below))
+    alone = st.tuples(st.sampled_from(["neg", "abs"]), st.tuples(below))
+    made = st.one_of(pair, alone).map(lambda each: Expression(each[0], each[1], float))
+    return st.one_of(leaf, made)
+
+
+special = st.one_of(st.floats(), st.sampled_from([0.0, -0.0, float("nan"), float("inf"), 3.4e38]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(["eq", "ne", "lt", "le", "gt", "ge"]), floats(3), floats(3), special, special)
+def test_conditions_on_floats_are_computed_as_python_does(
+    op: str, left: Expression, right: Expression, a: float, b: float
+) -> None:
+    tree = Expression(op, (left, right), bool)
+    if not ask.is_arithmetic(tree):  # of whole numbers alone, under signs that are for floats
+        return
+    objects = {Symbol(name, object): value for name, value in zip(NUMBERS, (a, b, 0))}
+    assert (compiled(tree)(a, b, 0) is not MISS) == tree.evaluate(objects)
+
+
 @pytest.mark.parametrize("op", ["floordiv", "mod"])
 def test_quotients_that_do_not_fit_miss(op: str) -> None:
     quotient = Expression(op, (symbol("s0", int), symbol("s1", int)), int)
@@ -202,5 +232,6 @@ def test_what_has_no_machine_code() -> None:
 
 
 def test_every_operation_has_machine_code() -> None:
-    rows = {"argument", "number", "true", "call_missing", "cell", "float", "truncated", *FLOATING}
+    rows = {"argument", "number", "true", "call_missing", "cell", "float", "truncated", "fneg", "fabs"}
+    rows |= {*FLOATING, *ORDERED}
     assert set(WRITERS) == (set(OPERATIONS) - {"walked"}) | ARITHMETIC | rows

@@ -151,6 +151,101 @@ def test_two_sizes(opened: list[Any], by_python: list[int]) -> None:
     assert opened
 
 
+LYING: dict[str, Callable[[int], Any]] = {
+    "transposed": lambda size: weft.randn(4, size).t(),
+    "every other column": lambda size: weft.randn(size, 8)[:, ::2],
+    "some columns": lambda size: weft.randn(size, 9)[:, 2:6],
+    "axes in another order": lambda size: weft.randn(2, size, 3).permute(1, 2, 0),
+    "columns of a wide one": lambda size: weft.randn(4, 600)[:, :size].t(),
+    "every other row": lambda size: weft.randn(2 * size, 4)[::2],
+    "one for all rows": lambda size: weft.randn(1, 4).expand(size, 4),
+}
+
+
+@pytest.mark.parametrize("name", LYING)
+def test_inputs_that_do_not_lie_row_by_row(name: str, opened: list[Any], by_python: list[int]) -> None:
+    def function(x: Any, y: Any) -> Any:
+        return (x * 2).tanh().sum(1), x.exp() + 1, y * x.sum()
+
+    compiled, make = weft.compile(function), LYING[name]
+    for turn, size in enumerate((*SIZES, 13, 28, 300, 17)):
+        x, y = make(size), weft.randn(size)
+        for found, wanted in zip(compiled(x, y), function(x, y), strict=True):
+            weft.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+            assert found.stride() == wanted.stride()
+        before = by_python[0] if turn <= len(SIZES) else before  # noqa: F821
+    assert opened
+    assert by_python[0] == before
+    lies = make(17).contiguous()  # as many rows as before, lying otherwise
+    weft.testing.assert_close(compiled(lies, y), function(lies, y), rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_written_may_lie_otherwise(opened: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def function(x: Any, y: Any) -> Any:
+        x.mul_(2).add_(y.sum())
+        return x.sum(0)
+
+    compiled = weft.compile(function)
+    for size in SIZES:
+        given = weft.randn(4, size).t()
+        ours, theirs, y = given.clone(), given.clone(), weft.randn(3)
+        weft.testing.assert_close(compiled(ours, y), function(theirs, y), rtol=1e-4, atol=1e-4)
+        assert weft.equal(ours, theirs)
+    assert opened
+    monkeypatch.setattr(options, "strict", False)  # overlapping inputs run as captured
+    for size in SIZES:
+        memory = np.arange(8 * size, dtype=np.float32)
+        copy = memory.copy()
+        found, wanted = (
+            run(
+                *[weft.from_numpy(each) for each in (m[: 4 * size].reshape(4, size).T, m[4 * size - 2 :][:3])]
+            )
+            for run, m in ((compiled, memory), (function, copy))
+        )
+        weft.testing.assert_close(found, wanted)
+        assert (memory == copy).all()
+
+
+def test_gradients_outside(opened: list[Any], by_python: list[int]) -> None:
+    net = weft.nn.Sequential(weft.nn.Linear(4, 16), weft.nn.GELU(), weft.nn.Linear(16, 3))
+
+    def function(x: Any, y: Any) -> Any:
+        out = net(x)
+        return F.cross_entropy(out, y) + (out * x.shape[0]).mean(), out.softmax(-1)
+
+    def results(run: Any, x: Any, y: Any) -> list[Any]:
+        net.zero_grad()
+        x = x.clone().requires_grad_()
+        loss, other = run(x, y)
+        (loss + other[:, 0].sum()).backward()
+        return [loss, other, x.grad, *[each.grad.clone() for each in net.parameters()]]
+
+    compiled = weft.compile(function)
+    for turn, size in enumerate((*SIZES, 13, 28, 300, 17)):
+        x, y = weft.randn(size, 4), weft.arange(size) % 3
+        before = by_python[0]
+        found = results(compiled, x, y)
+        if turn >= len(SIZES):
+            assert by_python[0] == before
+        for one, other in zip(found, results(function, x, y), strict=True):
+            weft.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+    assert opened
+
+
+def test_random_numbers_of_gradients_outside(opened: list[Any]) -> None:
+    compiled = weft.compile(lambda x: (F.dropout(x, 0.5) * x).sum() + x.var())
+    for size in (*SIZES, 13, 28):
+        x = weft.randn(size, 4, requires_grad=True)
+        states = []
+        for run in (compiled, lambda x: (F.dropout(x, 0.5) * x).sum() + x.var()):
+            weft.manual_seed(size)
+            (slope,) = weft.autograd.grad(run(x), x)
+            states.append((slope, weft.get_rng_state()))
+        weft.testing.assert_close(states[0][0], states[1][0], rtol=1e-4, atol=1e-5)
+        assert weft.equal(states[0][1], states[1][1])
+    assert opened
+
+
 def test_threads_with_sizes_of_their_own(opened: list[Any]) -> None:
     def function(x: Any) -> Any:
         return ((x @ x.t()).softmax(-1) @ x).sum(0)

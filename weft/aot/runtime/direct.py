@@ -8,14 +8,16 @@ is its forward graph, a version here and there, and nodes behind what it gives.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from weft.aot.conditions import Conditions, Place
 from weft.aot.facts import DETACH, Constant, Input, Number, Output, Value, ViewOf
 from weft.aot.runtime.around import PLAIN_MODES
-from weft.aot.runtime.compiled import CompiledFunction
+from weft.aot.runtime.compiled import SIZES_LIMIT, CompiledFunction
+from weft.aot.runtime.effects import rebuilt
 from weft.aot.runtime.plans import CompiledPlan, Pieces
 from weft.aot.runtime.recorded import NodesOfCall, recorded
+from weft.aot.sizes import has_sizes
 from weft.core import modes
 from weft.core.expressions import Expression, Symbol
 from weft.core.logs import log
@@ -63,21 +65,25 @@ class Direct:
     calls: Any
     """An array of one number, which is to grow by one with each call."""
     finish: Callable[..., Any] | None = None
-    """Where something is recorded: makes the outputs from all that the forward graph gives (`outputs` then
-    are these), the inputs and, if random numbers were drawn, where the default generator stood before; None
-    where it cannot."""
+    """Where something is recorded, or views are given: makes the outputs from what the forward graph gives
+    (`outputs` say what of it), the inputs and, if random numbers were drawn, where the default generator
+    stood before; None where it cannot."""
     sizes: OpenSizesOfCall | None = None
     recorded: NodesOfCall | None = None
     """Where something is recorded, if its nodes can be made of parts (`finish` then is None)."""
+    finish_open: Callable[..., Any] | None = None
+    """The same for calls of other sizes."""
+    is_closed: bool = False
+    """Whether nothing of it depends on sizes or whole numbers that may be others in other calls."""
 
 
 class NotDirect(Exception):
     """Why a call is more than its forward graph."""
 
 
-def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None:
-    """The call as data, which has just been served; None where it is more than that, or where its inputs are
-    no more what they were."""
+def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | Literal[False] | None:
+    """The call as data, which has just been served; None where it is more than that, False where its inputs
+    are no more what they were."""
     try:
         return _direct(function, args)
     except NotDirect as found:
@@ -86,13 +92,15 @@ def direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None
         return None
 
 
-def _direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | None:
+def _direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | Literal[False]:
     mode = modes.state.get()
     if type(function) is not CompiledFunction:
         raise NotDirect(f"it is a {type(function).__name__}")
     if type(mode) is not bool:
         raise NotDirect("modes are active around it")
     plan = function.plan_there(args, PLAIN_MODES[mode])
+    if plan is None and not function.natives:
+        return False
     if type(plan) is Pieces:
         raise NotDirect(f"{_names_between(plan)} run as written, between compiled pieces")
     if type(plan) is not CompiledPlan:
@@ -107,19 +115,74 @@ def _direct(function: Callable[..., Any], args: tuple[Any, ...]) -> Direct | Non
         if not _is_plain(value):
             raise NotDirect(f"{name} is {_special(value)}")
     if plan.program.joint.stages:
-        return _recorded(plan, function.builds.calls, args)
+        return _recorded(function, plan, args)
     facts = plan.facts
     if not _is_written_plainly(plan, args):
         raise NotDirect("it writes a view, or what gets a history")
+    if any(made.inference for made in facts.values):
+        raise NotDirect("it makes tensors of inference mode")
     outputs = _simple_outputs(plan)
     if outputs is None:
-        raise NotDirect("it gives views, or a structure of its own")
-    forward = getattr(plan.program.forward, "function", None)
-    writes = [(written.input, written.value, written.times) for written in facts.written]
-    strides = [made.strides for made in facts.values]
-    calls = function.builds.calls
-    given, held = list(args), (plan.conditions, open_floats(plan, args))
-    return Direct(forward, given, outputs, writes, strides, len(strides), *held, calls, sizes=opened(plan))
+        return _rebuilt(function, plan, args)
+    return _described(function, plan, args, outputs)
+
+
+End = Callable[[CompiledPlan, tuple[Any, ...], tuple[Any, ...], Any], Any]
+"""Makes the outputs of a call with a plan from results, inputs and random numbers."""
+
+
+def _described(
+    function: CompiledFunction,
+    plan: CompiledPlan,
+    args: tuple[Any, ...],
+    outputs: list[tuple[str, Any, int]],
+    end: End | None = None,
+    nodes: NodesOfCall | None = None,
+) -> Direct:
+    facts, sizes = plan.facts, opened(plan)
+    kept = len(plan.program.cut.forward.graph.output_node.args[0]) - len(facts.values)
+    return Direct(
+        forward=getattr(plan.program.forward, "function", None),
+        inputs=list(args),
+        outputs=outputs,
+        written=[(written.input, written.value, written.times) for written in facts.written],
+        strides=[*[made.strides for made in facts.values], *[None] * (kept if end or nodes else 0)],
+        values=len(facts.values),
+        conditions=plan.conditions,
+        open=open_floats(plan, args),
+        calls=function.builds.calls,
+        finish=None if end is None else finishing(end, plan),
+        sizes=sizes,
+        recorded=nodes,
+        finish_open=None if end is None or sizes is None else finishing_open(end, plan, sizes),
+        is_closed=not has_sizes(function.module.graph),
+    )
+
+
+def finishing(end: End, plan: CompiledPlan) -> Callable[..., Any]:
+    return lambda results, given, drawn=None: end(plan, results, given, drawn)
+
+
+def finishing_open(end: End, plan: CompiledPlan, sizes: OpenSizesOfCall) -> Callable[..., Any]:
+    """The same, with the plan of the template for the sizes of each call."""
+    template, plans = plan.template, dict[tuple[int, ...], CompiledPlan]()
+    assert template is not None
+    places = {symbol: sizes.places[symbol] for symbol in template.compiled.sizes.sources}
+
+    def finish(results: tuple[Any, ...], given: tuple[Any, ...], drawn: Any = None) -> Any:
+        numbers = [
+            given[place[0]].array.shape[place[1]] if isinstance(place, tuple) else given[place]
+            for place in places.values()
+        ]
+        key = tuple(numbers)
+        own = plans.get(key)
+        if own is None:
+            if len(plans) >= SIZES_LIMIT:
+                plans.clear()
+            own = plans[key] = template.plan(given, dict(zip(places, numbers)))
+        return end(own, results, given, drawn)
+
+    return finish
 
 
 def _names_between(plan: Pieces) -> str:
@@ -188,36 +251,51 @@ def opened(plan: CompiledPlan) -> OpenSizesOfCall | None:
     return OpenSizesOfCall(frozenset(sizes.numbers), axes, facts, places, strides)
 
 
-def _recorded(plan: CompiledPlan, calls: object, args: tuple[Any, ...]) -> Direct | None:
+def _recorded(function: CompiledFunction, plan: CompiledPlan, args: tuple[Any, ...]) -> Direct:
     """A call that ends with nodes of the tape."""
     facts, program = plan.facts, plan.program
     if not _is_written_plainly(plan, args):
         raise NotDirect("it writes a view, or what gets a history")
     count = len(facts.values)
     kept = len(program.cut.forward.graph.output_node.args[0])
-    strides = [made.strides for made in facts.values] + [None] * (kept - count)
-    forward = getattr(program.forward, "function", None)
-    held = plan.conditions, open_floats(plan, args)
-    outputs: list[tuple[str, Any, int]] = [("value", number, 0) for number in range(kept)]
 
-    def finish(results: tuple[Any, ...], given: tuple[Any, ...], drawn: Any = None) -> Any:
+    def end(plan: CompiledPlan, results: tuple[Any, ...], given: tuple[Any, ...], drawn: Any) -> Any:
         if plan.program is not program:  # gradients were asked for that it does not keep enough for
             return None
         return plan.ended(given, list(results[:count]), list(results[count:]), drawn=drawn)
 
-    by_python = Direct(forward, list(args), outputs, [], strides, count, *held, calls, finish)
-    general = None if facts.written else by_python
+    outputs: list[tuple[str, Any, int]] = [("value", number, 0) for number in range(kept)]
+    general = None if facts.written else _described(function, plan, args, outputs, end)
     given, ends = _simple_outputs(plan), {value for stage in program.joint.stages for value in stage.values}
     cut_off = any(isinstance(each, ViewOf) and each.base.index in ends for each in facts.outputs)
-    writes = [(written.input, written.value, written.times) for written in facts.written]
-    seen = {value for how, value, _ in given or () if how == "value"} | {value for _, value, _ in writes}
+    writes = {written.value for written in facts.written}
+    seen = {value for how, value, _ in given or () if how == "value"} | writes
     if given is None or cut_off or count != len(seen):
         return _left(general, "it gives views, a structure of its own, or what is cut off from its history")
     has_node = [type(value) in PLAIN and value.node is not None for value in args]
     made = recorded(plan, [plain_value(output) for output in facts.outputs], has_node, lambda: general, args)
     if made is None:
         return _left(general, "what its nodes keep is more than inputs and results")
-    return Direct(forward, list(args), given, writes, strides, count, *held, calls, None, opened(plan), made)
+    return _described(function, plan, args, given, nodes=made)
+
+
+def _rebuilt(function: CompiledFunction, plan: CompiledPlan, args: tuple[Any, ...]) -> Direct:
+    """A call that ends with views, or gives the same tensor twice."""
+    facts = plan.facts
+    bases = [output.base if isinstance(output, ViewOf) else output for output in facts.outputs]
+    wanted = sorted({base.index for base in bases if isinstance(base, (Value, Number))})
+    if {written.value for written in facts.written} & {*wanted}:
+        raise NotDirect("it gives a view of what it writes")
+
+    def end(plan: CompiledPlan, results: tuple[Any, ...], given: tuple[Any, ...], _drawn: Any) -> Any:
+        values: list[Any] = [None] * len(facts.values)
+        for number, value in zip(wanted, results, strict=True):
+            values[number] = value
+        return plan.program.joint.build(rebuilt(plan.facts, given, values))
+
+    return _described(
+        function, plan, args, [("value", number, facts.values[number].version) for number in wanted], end
+    )
 
 
 def _left(general: Direct | None, reason: str) -> Direct:

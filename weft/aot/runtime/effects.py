@@ -219,15 +219,21 @@ def _rebuilt(output: Output, args: tuple[Any, ...], values: list[Any], made: dic
 
 
 def stepped(tensor: Tensor, step: Step) -> Any:
+    if modes.state.get() is step.grad and not step.inference:  # as most are made, and taken
+        return made_in_mode(tensor, step)
     token = modes.enter(grad=step.grad, inference=step.inference)
     try:
-        if step.op == DETACH:
-            return tensor.detach()
-        if step.op == DATA:
-            return tensor.data
-        return replay(tensor, ((step.op, step.rest, step.position),))
+        return made_in_mode(tensor, step)
     finally:
         modes.leave(token)
+
+
+def made_in_mode(tensor: Tensor, step: Step) -> Any:
+    if step.op == DETACH:
+        return tensor.detach()
+    if step.op == DATA:
+        return tensor.data
+    return replay(tensor, ((step.op, step.rest, step.position),))
 
 
 def keep_apart(

@@ -244,8 +244,8 @@ class Keep:
         own = has_own_globals(function) or applies_functions(self.recipe.graph)
         if self.recipe.ending is not None and not own:
             direct = self.factory.direct(self.recipe.graph, inputs)
-        program = None if direct is None else self.factory.program_key(direct)
-        if direct is None or program is None or self.factory.records(direct):
+        program = self.factory.program_key(direct) if direct else None
+        if not direct or program is None or self.factory.records(direct):
             self.done = True
             return
         if self.factory.conditions(direct):

@@ -113,11 +113,15 @@ class Conditional(Guard, kind="CONDITION"):
         """Computed natively, or, where whole numbers are checked to be those of this call, seen to hold."""
         condition: Condition = self.payload
         lengths = any(source.kind == "length" for _symbol, source in condition.sources)
-        if not checks.sized or lengths:  # which are others in the next call
-            if not is_arithmetic(condition.expression):
-                raise Unreadable(str(self))
-            numbers = {symbol: checks.number(source) for symbol, source in condition.sources}
+        floats = all(symbol.kind is float for symbol, _source in condition.sources)
+        if not checks.sized or lengths or floats:  # which are others in the next call
+            numbers = {
+                symbol: checks.float_number(source) if symbol.kind is float else checks.number(source)
+                for symbol, source in condition.sources
+            }
             expression = condition.expression.replaced(numbers)
+            if not is_arithmetic(expression):
+                raise Unreadable(str(self))
             checks.need(expression if condition.truth else Expression("not_", (expression,), bool))
             return
         found = [(source, checks.value(source)) for _symbol, source in condition.sources]

@@ -89,6 +89,12 @@ class KernelText:
             self.strides.append([self.number(place + 2 + axis) for axis in range(kernel.outer + 1)])
             place += 3 + kernel.outer
         self.scalars = [self.scalar(place + i, type_) for i, type_ in enumerate(kernel.scalars)]
+        self.pointers, self.fixed = self.bases, {}
+        self.single = {
+            number: self.load_one(number, "0")
+            for number, access in enumerate(kernel.accesses)
+            if access.single and number in self.loaded and not access.written
+        }
         self.start, self.end = ("%lo", "%hi") if not kernel.outer else ("0", self.sizes[-1])
         self.row_number = "%lo"
         if kernel.outer or kernel.rows:
@@ -164,7 +170,7 @@ class KernelText:
         """All phases on one row."""
         out = self.out
         self.places = places
-        self.pointers, self.fixed, self.folds, self.fold_types = [], {}, [], []
+        self.pointers, self.fixed, self.folds, self.fold_types = [], dict(self.single), [], []
         for number, access in enumerate(self.kernel.accesses):
             pointer = self.bases[number]
             for axis, place in enumerate(places):
@@ -174,7 +180,8 @@ class KernelText:
                 )
             self.pointers.append(pointer)
         for number, access in enumerate(self.kernel.accesses):
-            if access.step is Step.NONE and number in self.loaded and not access.written:
+            is_known = number in self.fixed or number not in self.loaded
+            if access.step is Step.NONE and not is_known and not access.written:
                 self.fixed[number] = self.load_one(number, "0")
         for phase in self.kernel.phases:
             self.phase(phase)

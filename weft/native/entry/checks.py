@@ -13,6 +13,7 @@ from typing import Any, Final
 from weft.core.checks import LEAST, OPERATIONS
 from weft.native.entry.text import (
     FLAGS,
+    FLOAT_AT,
     GENERAL,
     ITEMS,
     KEYS,
@@ -365,6 +366,10 @@ def _size(w: Any, row: str) -> None:
     w.give(row, w.load(w.load(w.operand(row, 2), SIZES), w.scaled(w.field(row, 3), 8), "i64"), "i64")
 
 
+def _step(w: Any, row: str) -> None:
+    w.give(row, w.load(w.load(w.operand(row, 2), STRIDES), w.scaled(w.field(row, 3), 8), "i64"), "i64")
+
+
 def _count(w: Any, row: str) -> None:
     w.give(row, w.load(w.operand(row, 2), LENGTH, "i64"), "i64")
 
@@ -468,6 +473,29 @@ def _floating(name: str) -> Check:
     return write
 
 
+def _double(w: Any, row: str) -> None:
+    w.give(row, w.load(w.operand(row, 2), FLOAT_AT, "i64"), "i64")
+
+
+def _float_neg(w: Any, row: str) -> None:
+    w.give(row, w.let(f"fneg double {w.operand(row, 2, 'double')}"), "double")
+
+
+def _float_abs(w: Any, row: str) -> None:
+    w.give(row, w.let(f"call double @llvm.fabs.f64(double {w.operand(row, 2, 'double')})"), "double")
+
+
+def _ordered(name: str) -> Check:
+    def write(w: Any, row: str) -> None:
+        left, right = w.operand(row, 2, "double"), w.operand(row, 3, "double")
+        found = w.let(f"fcmp {ORDERED[name]} double {left}, {right}")
+        w.give(row, w.let(f"zext i1 {found} to i64"), "i64")
+
+    return write
+
+
+ORDERED: Final = {"feq": "oeq", "fne": "une", "flt": "olt", "fle": "ole", "fgt": "ogt", "fge": "oge"}
+"""Likewise, of comparisons: nothing but `!=` holds of NaN."""
 FLOATING: Final = {"fadd": "fadd", "fsub": "fsub", "fmul": "fmul", "ftruediv": "fdiv"}
 """By the names of operations on numbers, behind an f."""
 CHECKED: Final = {"add": "sadd", "sub": "ssub", "mul": "smul", "neg": "ssub"}
@@ -479,7 +507,7 @@ DECLARATIONS: Final = [
 ] + ["declare double @llvm.fabs.f64(double)"]
 ALONE: Final = {
     "neg": "n", "not_": "n", "argument": "n", "number": "n", "true": "n", "call_missing": "o", "where": "nnn",
-    "cell": "n", "float": "n", "truncated": "n",
+    "cell": "n", "float": "n", "truncated": "n", "fneg": "n", "fabs": "n",
 }  # fmt: skip
 LETTERS: Final = {"v": "n", "V": "nNN", "n": "n", "o": "o", "N": "N", "L": "nN", "s": "n", "-": ""}
 """What an operand of an expression is in a row; see Note [Operands] in `weft.core.checks`. Several registers
@@ -493,10 +521,11 @@ WRITERS: Final[dict[str, Check]] = {
     "bits": _bits, "equal": _equal, "tensor": _tensor, "strides": _strides, "flags": _flags, "mode": _mode,
     "call_is": _call_is, "version": _version, "distinct": _distinct, "call_missing": _call_missing,
     "array": _array,
-    "type_of": _type_of, "number": _number, "true": _true, "whole": _whole, "size": _size,
+    "type_of": _type_of, "number": _number, "true": _true, "whole": _whole, "size": _size, "step": _step,
     "dict_maybe": _dict_maybe, "type_or": _type_or, "count": _count, "dict_count": _dict_count,
     "floordiv": _floordiv, "mod": _mod, "min": _extreme("min"), "max": _extreme("max"), "where": _where,
-    "cell": _cell, "float": _float, "truncated": _truncated,
+    "cell": _cell, "float": _float, "truncated": _truncated, "double": _double,
+    "fneg": _float_neg, "fabs": _float_abs, **{name: _ordered(name) for name in ORDERED},
     **{name: _floating(name) for name in FLOATING},
     **{name: _checked(name) for name in CHECKED}, **{name: _compared(name) for name in COMPARED},
     **{name: _bitwise(name) for name in BITWISE},

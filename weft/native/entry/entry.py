@@ -23,14 +23,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.core.checks import ARITHMETIC, Borrowed, Check, whole
+from weft.core.checks import ARITHMETIC, Borrowed, Check, is_float, whole
 from weft.core.expressions import Expression, Symbol, float_word, in_order
 from weft.core.interrupts import is_interrupt
 from weft.core.once import once
 from weft.core.records import record
 from weft.native.cpu.engine import Loaded
 from weft.native.cpu.outside import address_of
-from weft.native.entry.checks import DECLARATIONS, FLOATING, NUMBERS, OPERANDS, write_checks
+from weft.native.entry.checks import DECLARATIONS, FLOATING, NUMBERS, OPERANDS, ORDERED, write_checks
 from weft.native.entry.parts import OF_OBJECTS
 from weft.native.entry.run import AGAIN as AGAIN
 from weft.native.entry.run import ARRAY as ARRAY
@@ -135,6 +135,8 @@ class NumbersOfSizes:
 
     symbols: dict[Symbol, Expression]
     """Of sizes: what checks read."""
+    looked: list[Expression]
+    """What else conditions look at, and numbers do not follow from."""
     functions: dict[Symbol, int]
     """Of functions that sizes choose among: where their addresses stand."""
     conditions: list[tuple[Expression, bool]]
@@ -269,8 +271,12 @@ class Lowering:
             if self.sizes is not None and symbol in self.sizes.functions:
                 return self.put("cell", self.sizes.functions[symbol])
             return self.register(whole(Expression("symbol", (Symbol(symbol.name, object),), object)))
-        if self.sizes is not None and (value.kind is float or value.op in ("int", "word")):
+        if is_float(value) or (
+            self.sizes is not None and (value.kind is float or value.op in ("int", "word"))
+        ):
             return self.floating(value)
+        if f"f{value.op}" in ORDERED and any(map(is_float, value.args)):
+            return self.put(f"f{value.op}", *[self.as_float(each) for each in value.args])
         if value.kind not in (int, bool) or value.op not in (*ARITHMETIC, "constant"):
             raise TypeError(f"{value} has no machine code")
         if value.op == "constant":
@@ -286,7 +292,7 @@ class Lowering:
             return self.put("truncated", *given)
         if value.op == "word":  # registers hold the bits
             return given[0]
-        if f"f{value.op}" not in FLOATING:
+        if f"f{value.op}" not in (*FLOATING, "fneg", "fabs"):
             raise TypeError(f"{value} has no machine code")
         return self.put(f"f{value.op}", *given)
 
@@ -516,7 +522,8 @@ def _sizes_values(run: Run, holding: Holding, lowering: Lowering) -> dict[str, i
     """The part of an entry's numbers that says how others follow from sizes."""
     if run.sizes is None:
         return {}
-    registers = [lowering.register(each) for each in run.sizes.symbols.values()]
+    wanted = [*run.sizes.symbols.values(), *run.sizes.looked]
+    registers = [lowering.register(each) for each in wanted]
     rows, stores = lowering.filled([*holding.open, *run.sizes.numbers], run.sizes)
     header = holding.header
 

@@ -73,8 +73,10 @@ class Machine:
         return None if offset is None else Slot(offset, kind.__dict__[name])
 
     def direct(self, graph: Any, inputs: Sequence[Any]) -> Any:
-        """The call as data, and its program; None where it needs Python."""
+        """The call as data, and its program; None where it needs Python, False where inputs have changed."""
         found = self.describe(getattr(graph, "__wrapped__", graph), tuple(inputs))
+        if found is False:
+            return found
         if found is None or type(found.forward) is not Compiled:
             return None
         if found.calls is not None and found.forward.places:
@@ -93,10 +95,16 @@ class Machine:
         return found, program
 
     def opened(self, direct: Any) -> Any:
-        """The same call for other sizes, too: with a program whose numbers follow from them. None where that
-        does not go."""
+        """The same call for other sizes, too: with a program whose numbers follow from them, or that has no
+        such numbers. None where that does not go."""
         found, program = direct[:2]
+        if found.is_closed:
+            return found, program, None
         call = _opened.opened_call(found, program)
+        if call is None and found.recorded is not None:  # by Python, then
+            found = found.recorded.otherwise()
+            if found is not None and found.finish_open is not None:
+                call = _opened.opened_call(found, program)
         if call is None:
             return None
         inputs = [plain(found.forward.layout.array(value)) for value in found.inputs]
@@ -109,12 +117,15 @@ class Machine:
     def finish(self, direct: Any) -> Any:
         """What is left to do behind the program, as a function of what it gives and of its inputs."""
         found, draws = direct[0], direct[1].draws
-        if found.finish is None or draws is None:
-            return found.finish
+        end = found.finish
+        if end is not None and len(direct) == 3 and direct[2] is not None:
+            end = _opened.telling(direct[2], found.finish_open)
+        if end is None or draws is None:
+            return end
 
         def finish(results: tuple[Any, ...], given: tuple[Any, ...]) -> Any:
             seeds = results[-1]
-            made = found.finish(results[:-1], given, draws.drawn(seeds))
+            made = end(results[:-1], given, draws.drawn(seeds))
             if made is None:  # all is done again
                 draws.give_back(seeds)
             return made
@@ -127,7 +138,7 @@ class Machine:
         found = direct[0].conditions
         if found is None:
             return []
-        if len(direct) == 3:
+        if len(direct) == 3 and direct[2] is not None:
             found = found.of_floats()
         return [
             (fact, truth, {one: found.places[one] for one in fact.symbols}) for fact, truth in found.facts
@@ -180,7 +191,8 @@ class Machine:
         lies = [None if each is None else tuple(each) for each in strides]
         found = SimpleNamespace(
             forward=None, inputs=inputs, outputs=outputs, written=writes, strides=lies, values=values,
-            conditions=None, open=(), calls=None, finish=None, sizes=None, recorded=None,
+            conditions=None, open=(), calls=None, finish=None, sizes=None, recorded=None, finish_open=None,
+            is_closed=False,
         )  # fmt: skip
         if program is None or program.frame is None or not _is_simple(found, program):
             return None
@@ -195,6 +207,8 @@ class Machine:
         lowering, run = Lowering(arguments), None
         opened = None if direct is None or len(direct) < 3 else direct[2]
         if rest is not None:
+            for check in filter(is_of_argument, checks):
+                lowering.need(check)
             lowering.rows.append(("call_missing", 0, rest))
         for check in checks:
             lowering.need(check)
@@ -217,7 +231,7 @@ class Machine:
             run.drops = [lowering.register(each) for each in drops]
             if opened is not None:
                 run.sizes = _opened.open_run(run, found, program, opened, operands)
-                for each in run.sizes.symbols.values():
+                for each in (*run.sizes.symbols.values(), *run.sizes.looked):
                     lowering.register(each)
         return entrance(self.layout).make(lowering, wanted, self.miss, run)
 
@@ -250,7 +264,7 @@ class Machine:
             wanted = ALIGNED | (WRITEABLE if number in written else 0)
             if value.array.flags.c_contiguous:  # which says all of it, for sizes that were checked
                 wanted |= C_CONTIGUOUS
-            else:
+            elif opened is None or number not in opened.lies:  # else where sizes are looked at
                 checks.append(ask.strides(array, list(value.array.strides)))
             checks.append(ask.flags(array, wanted, wanted))
             if number in written or value.tracked:
@@ -267,6 +281,12 @@ def machine(layout: Layout, miss: Any, describe: Any) -> Machine | None:
     with suppress(Uncompiled):  # the first program says why
         pool()
     return Machine(layout, miss, describe)
+
+
+def is_of_argument(check: Expression) -> bool:
+    """Whether a check asks for what an argument itself is: it may come before anything of Python's runs, and
+    spares calls for others that."""
+    return check.op in ("is_object", "type_is") and check.args[0].op == "symbol"
 
 
 def _reason(found: Any, program: Program | None) -> str:

@@ -8,6 +8,7 @@ of it is an expression here, which is computed when sizes change.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from math import prod
 from typing import Any, Final
 
@@ -16,8 +17,9 @@ from weft.core.expressions import Expression, Symbol, constant
 from weft.core.records import record
 from weft.native.entry.entry import NumbersOfSizes, Run
 from weft.native.ir.sizes import Size, now
+from weft.native.lower.opening import open_strides, values_of
 from weft.native.program.program import LONG
-from weft.native.program.template import Settled, Template
+from weft.native.program.template import Formulas, Settled, Template
 
 Operands = Sequence[tuple[Expression, Expression | None]]
 SMALLEST: Final = 2
@@ -36,13 +38,17 @@ class OpenCall:
     facts: Sequence[tuple[Expression, bool]]
     places: Mapping[Symbol, Any]
     """Where symbols are read: the number of an input, or it and an axis."""
+    lies: Mapping[int, Sequence[Any]] = field(default_factory=dict)
+    """How inputs with open axes lie that do not lie row by row: strides in bytes."""
+    told: Sequence[tuple[int, Expression]] = ()
+    """The results that are numbers, which follow from sizes."""
 
 
 def opened_call(found: Any, program: Any) -> OpenCall | None:
     """What is open of a call; None where an entry for it cannot serve other sizes."""
     call = found.sizes
     template = None if call is None else found.forward.template_of(program)
-    if template is None or found.finish is not None:
+    if template is None:
         return None
     recorded = found.recorded
     if recorded is not None and recorded.plan.template.programs[-1] is not recorded.plan.program:
@@ -50,7 +56,12 @@ def opened_call(found: Any, program: Any) -> OpenCall | None:
     if program.draws is not None and not program.draws.is_default:
         return None
     arrays = [getattr(value, "array", None) for value in found.inputs]
-    if any(not arrays[number].flags.c_contiguous for number in call.axes):
+    lies = {
+        number: bytes_between(arrays[number], axes, template)
+        for number, axes in call.axes.items()
+        if not arrays[number].flags.c_contiguous
+    }
+    if any(now(step) < 0 for steps in lies.values() for step in steps):
         return None
     if not lies_as_wanted(call.strides, template):
         return None
@@ -59,7 +70,41 @@ def opened_call(found: Any, program: Any) -> OpenCall | None:
     if any(symbol not in places for symbol in symbols):
         return None
     facts = [*call.facts, *template.conditions.items()]
-    return OpenCall(template, frozenset(call.numbers), call.axes, facts, places)
+    told = [
+        (number, each[1].expression)
+        for number, each in enumerate(template.first.results_of_call)
+        if isinstance(each, tuple) and type(each[1]) is Size
+    ]
+    if (told and found.finish is None and recorded is None) or (lies and recorded is not None):
+        return None
+    return OpenCall(template, frozenset(call.numbers), call.axes, facts, places, lies, told)
+
+
+def bytes_between(array: Any, axes: Mapping[int, Expression], template: Template) -> list[Any]:
+    """The strides of an array that lies as this one, for all sizes."""
+    shape = [template.sizes.of(axes[axis]) if axis in axes else size for axis, size in enumerate(array.shape)]
+    strides = open_strides(array, tuple(shape))
+    assert strides is not None
+    return [step * array.itemsize for step in strides]
+
+
+def telling(call: OpenCall, finish: Any) -> Any:
+    """What ends a call, given the numbers of its own sizes among the results."""
+    if not call.told:
+        return finish
+    formulas = Formulas([each for _, each in call.told])
+    read = {one: call.places[one] for one in formulas.symbols}
+    places = {one: place if isinstance(place, tuple) else (place, None) for one, place in read.items()}
+
+    def told(results: tuple[Any, ...], given: tuple[Any, ...], *drawn: Any) -> Any:
+        arrays = [getattr(value, "array", value) for value in given]
+        found = [*results]
+        numbers = formulas.values(values_of(places, arrays))
+        for number, each in call.told:
+            found[number] = numbers[formulas.numbers[each]]
+        return finish(tuple(found), given, *drawn)
+
+    return told
 
 
 def lies_as_wanted(strides: Sequence[Any], template: Template) -> bool:
@@ -116,6 +161,14 @@ def open_run(run: Run, found: Any, program: Settled, call: OpenCall, operands: O
             own = sizes[number, axis] = ask.size(array, axis)
             facts.append((Expression("ge", (own, constant(SMALLEST)), bool), True))
             facts.append((Expression("eq", (own, follows), bool), True))
+    looked: list[Expression] = []
+    for number, steps in call.lies.items():
+        array = operands[number][1]
+        assert array is not None
+        for axis, step in enumerate(steps):
+            looked.append(ask.step(array, axis))
+            wanted = step.expression if type(step) is Size else constant(step)
+            facts.append((Expression("eq", (looked[-1], wanted), bool), True))
     run.made = [
         (place, kind, shape, strides)
         for (place, kind, _, _), (_, shape, _), strides in zip(
@@ -131,13 +184,14 @@ def open_run(run: Run, found: Any, program: Settled, call: OpenCall, operands: O
             register,
             is_float,
             low,
-            reach(found.inputs[numbers[place]], numbers[place], sizes, template, high),
+            reach(found.inputs[numbers[place]], numbers[place], sizes, call, high),
         )
         for place, register, is_float, low, high in run.givens
     ]
     if run.draw is None:
         run.release = released(template)
-    return NumbersOfSizes(symbols, program.functions_of_sizes, facts, program.numbers_of_tables())
+    numbers_ = program.numbers_of_tables()
+    return NumbersOfSizes(symbols, looked, program.functions_of_sizes, facts, numbers_)
 
 
 def wanted_symbols(template: Any, call: OpenCall) -> list[Symbol]:
@@ -149,17 +203,24 @@ def wanted_symbols(template: Any, call: OpenCall) -> list[Symbol]:
 
 
 def reach(
-    value: Any, number: int, sizes: Mapping[tuple[int, int], Expression], template: Any, high: int
+    value: Any, number: int, sizes: Mapping[tuple[int, int], Expression], call: OpenCall, high: int
 ) -> Any:
-    """The byte behind the last one of an input that lies row by row."""
+    """The byte behind the last one of an input."""
     own = {axis: size for (owner, axis), size in sizes.items() if owner == number}
     if not own:
         return high
-    shape = value.array.shape
-    total = constant(value.array.itemsize * prod(size for axis, size in enumerate(shape) if axis not in own))
-    for size in own.values():
-        total = Expression("mul", (total, size), int)
-    return Size(template.sizes, total, high)
+    array, steps = value.array, call.lies.get(number)
+    if steps is None:
+        total = constant(array.itemsize * prod(n for axis, n in enumerate(array.shape) if axis not in own))
+        for size in own.values():
+            total = Expression("mul", (total, size), int)
+    else:
+        total = constant(array.itemsize)
+        for axis, step in enumerate(steps):
+            last = Expression("sub", (own.get(axis, constant(array.shape[axis])), constant(1)), int)
+            between = step.expression if type(step) is Size else constant(step)
+            total = Expression("add", (total, Expression("mul", (last, between), int)), int)
+    return Size(call.template.sizes, total, high)
 
 
 def released(template: Any) -> Any:

@@ -25,11 +25,9 @@ from __future__ import annotations
 from typing import Any
 
 from weft.native.entry.parts import write_dropped, write_gives, write_parts, write_takes, write_undone
-from weft.native.entry.text import BASE, DATA, ITEMS, LENGTH, REFERRED
+from weft.native.entry.text import BASE, DATA, FLOAT_AT, ITEMS, LENGTH, REFERRED
 
 NEW, THERE, CONSTANT, AGAIN, NUMBER, ARRAY, SHARED = range(7)
-FLOAT_AT = 16
-"""Where a float's bits stand."""
 
 
 def write_run(w: Any) -> None:

@@ -68,6 +68,8 @@ BASE, REFERRED = 48, 72
 ITEMS = 24
 """Where a tuple's items stand, and a list's pointer to them."""
 LENGTH = 16
+FLOAT_AT: Final = 16
+"""Where a float's bits stand."""
 KEYS, GENERAL = 32, 10
 """Where a dict keeps its keys, and these of what kind they are: 0 unless all are exactly strings."""
 VERSION = 384

@@ -88,6 +88,8 @@ class Access:
     """Which access is the first of a stretch of memory of which this one is part, if `apart` is known."""
     place: int = 0
     """How far behind it."""
+    single: bool = False
+    """Whether it is one number, which does not lie among others."""
 
 
 @record(frozen=True, slots=True)

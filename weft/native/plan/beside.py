@@ -29,7 +29,9 @@ def accesses_of(
         step = {0: Step.NONE, 1: Step.ONE}.get(each[-1], Step.OTHER)
         if number in written and number not in by_rows and step is Step.NONE:
             step = Step.OTHER  # a walk of one turn
-        found.append(Access(load.value.type, step, number in written, *lies.get(number, ())))
+        single = step is Step.NONE and all(type(move) is int and not move for move in each)
+        apart = lies.get(number, ())
+        found.append(Access(load.value.type, step, number in written, *apart, single=single))
     return tuple(found)
 
 
