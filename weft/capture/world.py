@@ -18,9 +18,10 @@ An object without a record was made by the captured code ("fresh"), or is a cons
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any
 
@@ -138,6 +139,19 @@ class World:
         known = Known(value, original, source, snapshot)
         self.known[id(value)] = self.by_original[id(original)] = known
         return value
+
+    @contextlib.contextmanager
+    def mirroring(self, mirror: Any, original: Any, source: Source) -> Iterator[None]:
+        """Files the mirror of a container that is filled inside, since its items may lead to it. Where that
+        fails, the container stays as unopened as it was, with all that was done to it.
+        """
+        self.learn(mirror, original, source)
+        try:
+            yield
+        except BaseException:
+            self._keep.append(mirror)  # which others may hold by its `id`
+            del self.known[id(mirror)], self.by_original[id(original)]
+            raise
 
     def keep(self, value: Any) -> Any:
         """Keeps a value alive as long as the capture, so that its `id` stays its own."""

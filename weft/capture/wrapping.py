@@ -246,10 +246,10 @@ class Wrapping:
             deque.__init__(mirror, (), value.maxlen)
             self.world.guard("EQ", source.member("maxlen"), value.maxlen)
         self.guard_length(value, source, list_like.__len__(value))
-        self.world.learn(mirror, value, source)
-        for position, item in enumerate(list_like.__iter__(value)):
-            list_like.append(mirror, self.wrap(item, source.item(position)))
-        return self.take_over(value, self.snapshot(mirror))
+        with self.world.mirroring(mirror, value, source):
+            for position, item in enumerate(list_like.__iter__(value)):
+                list_like.append(mirror, self.wrap(item, source.item(position)))
+            return self.take_over(value, self.snapshot(mirror))
 
     def tuple_(self, value: Any, source: Source) -> Any:
         if all(type(item) in SCALARS for item in tuple.__iter__(value)) and str(source) not in self.volatile:
@@ -291,9 +291,14 @@ class Wrapping:
         if issubclass(kind, defaultdict):
             factory = self.wrap(value.default_factory, source.member("default_factory"))
             mirror.default_factory = self.machine.c_arguments.factory(factory)
-        base = OrderedDict if issubclass(kind, OrderedDict) else dict  # which keeps its order apart
+        with self.world.mirroring(mirror, value, source):
+            self.fill(mirror, value, source)
+            return self.take_over(value, self.snapshot(mirror))
+
+    def fill(self, mirror: Any, value: Any, source: Source) -> None:
+        """Puts the pairs of a dict into its mirror."""
+        base = OrderedDict if issubclass(type(value), OrderedDict) else dict  # which keeps its order apart
         keys = list(base.keys(value))
-        self.world.learn(mirror, value, source)
         if all(plain_key(key) for key in keys):
             self.world.guard("KEYS", source, tuple(keys))
             for key in keys:
@@ -312,7 +317,6 @@ class Wrapping:
                 raise Break("unusual-key", seen=f"a key of {source} that has changed since it was put there")
             for kept, inner in items:
                 base.__setitem__(mirror, kept, inner)
-        return self.take_over(value, self.snapshot(mirror))
 
     def set_(self, value: Any, source: Source) -> Any:
         """A mirror of a set that walks in the same order; a frozenset stays itself."""

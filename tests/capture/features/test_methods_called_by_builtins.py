@@ -479,3 +479,28 @@ def test_numbers_that_vary_are_answers_to_builtins(use):
     for n in (1, 2, -1, 5):
         found, wanted = compiled(tensor(2.0), n), f(tensor(2.0), n)
         assert repr(found) == repr(wanted)
+
+
+SHARED: dict = {}
+
+
+class Appends:
+    def __hash__(self):
+        LOG.append(SHARED)
+        return 1
+
+
+APPENDS = Appends()
+
+
+def test_what_was_put_into_a_list_stays_there_where_it_cannot_be_opened() -> None:
+    def looks_up(x):
+        y = x + 1
+        return y, {APPENDS: 2}[hash((APPENDS,))]
+
+    def compares(x):
+        y = x + 1
+        return y, {APPENDS: 2} == hash((APPENDS,))  # noqa: SIM300 - the dict is read before the call
+
+    logged(looks_up, frames=None, breaks=None, raises=KeyError)
+    logged(compares, frames=None, breaks=None)

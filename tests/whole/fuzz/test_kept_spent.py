@@ -239,3 +239,41 @@ def arguments():
     yield ((x,), {{}})
     yield ((x,), {{}})
 """)
+
+
+VIEWS = {
+    "views of one tensor": "y = x * 1; yield (y[0], y[1]), {}",
+    "written and detached": "y = x * 1; yield (y[0], y[1].detach()), {}",
+    "saved and detached": "y = x * 1; yield (y[0].detach(), y[1]), {}",
+    "both detached": "yield (x[0].detach(), x[1].detach()), {}",
+    "apart": "yield (x[0], (x * 1)[1]), {}",
+}
+
+
+@pytest.mark.parametrize("first", list(VIEWS))
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_writes_to_one_of_two_inputs_that_count_their_versions_together(first, backend):
+    then = [views for name, views in VIEWS.items() if name != first]
+    agree(f"""\
+OPTIONS = {{'backend': '{backend}'}}
+import weft
+
+def main(a, b):
+    y = a * W
+    b.add_(1)
+    return y
+
+W = weft.tensor(2., requires_grad=True)
+
+def after(result, *args):
+    weft.autograd.grad(result.sum(), W)
+
+def arguments():
+    x = weft.arange(4.).reshape(2, 2).requires_grad_()
+    {VIEWS[first]}
+    {VIEWS[first]}
+    {
+        '''
+    '''.join(then)
+    }
+""")

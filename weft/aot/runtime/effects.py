@@ -56,6 +56,13 @@ def overlapping(facts: Facts, args: tuple[Any, ...]) -> bool:
     return False
 
 
+def sharing_versions(facts: Facts, args: tuple[Any, ...]) -> bool:
+    """Whether an input that is written has its version counter in common with another one, as two views of
+    one tensor have."""
+    cells = [id(value.cell) for value in args if type(value) in PLAIN and type(value.cell) is list]
+    return any(cells.count(id(args[written.input].cell)) > 1 for written in facts.written)
+
+
 def all_writable(facts: Facts, args: tuple[Any, ...]) -> bool:
     """Whether eager would let all inputs be written; if not, it is left to say so."""
     for written in facts.written:

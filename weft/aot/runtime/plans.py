@@ -25,6 +25,7 @@ from weft.aot.runtime.effects import (
     own,
     rebuilt,
     separate,
+    sharing_versions,
     write_back,
 )  # fmt: skip
 from weft.aot.runtime.nodes import (
@@ -170,6 +171,9 @@ class CompiledPlan:
         silent = [args[w.input] for w in self.facts.written if not w.history]
         if self.program.joint.stages and any(t.origin is not None and t.tracked for t in silent):
             return "a view with a history that is written without gradients"
+        # What was saved of the one is stale when the other is written, with elements of its own or not.
+        if self.program.joint.stages and sharing_versions(self.facts, args):
+            return "an input that is written counts its versions together with another"
         places = tuple([address(value.array) for value in args if type(value) in PLAIN])
         if places != self.last:
             if overlapping(self.facts, args):
