@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import copy
 import gc
+import sys
 import threading
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import weft
+from weft.aot.runtime.nodes import MOST_SIZES, OpenCalls
 from weft.aot.runtime.quick import Quick
 from weft.core.settings import settings
 from weft.nn import functional as F
@@ -620,3 +623,31 @@ def test_one_loss_is_differentiated_once_by_threads() -> None:
         for each in threads:
             each.join()
         assert len(raised) == 1 and "second time" in raised[0]
+
+
+def test_threads_ask_for_calls_of_more_sizes_than_are_kept() -> None:
+    """Whatever a thread finds full, another may have emptied."""
+    template = SimpleNamespace(compiled=None, plan_at=lambda _values, _program: SimpleNamespace(types=None))
+    sizes = SimpleNamespace(sizes=SimpleNamespace(axes={}))
+    calls = OpenCalls(SimpleNamespace(template=template, program=None, types=[], compiled=sizes), ["size"])
+    failed: list[Exception] = []
+
+    def work(thread: int) -> None:
+        try:
+            for number in range(40000):
+                calls.at((number * 4 + thread,))
+        except Exception as error:
+            failed.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failed
+    assert len(calls.made) <= MOST_SIZES + len(threads)

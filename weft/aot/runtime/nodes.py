@@ -79,8 +79,8 @@ class OpenCalls:
             plan.types = [self.type_at(number, values) for number in range(len(self.types))]
             found = CompiledCall(self.template.compiled, plan, self.program, None)
             found.watching, found.drawn = self.watching, self.drawn
-            if len(self.made) >= MOST_SIZES:
-                self.made.pop(next(iter(self.made)))
+            for first in [*self.made][: max(0, len(self.made) - MOST_SIZES + 1)]:
+                self.made.pop(first, None)  # unless another thread has
             self.made[sizes] = found
         return found
 
