@@ -20,6 +20,7 @@ from tests.whole.test_native_samples import OPS, UNDEFINED, UNTIED, Case, arrays
 from weft.aot import runtime
 from weft.core import varying
 from weft.core.settings import settings
+from weft.ops.facts import Kind
 from weft.ops.record import Op
 from weft.ops.samples import Maker
 
@@ -33,8 +34,10 @@ WAYS: tuple[Callable[[int, int], int], ...] = (
     lambda size, place: 3 if place else size,
 )
 """What comes in place of a size, given its place among all that are more than 1."""
-BY_VALUES = {"linalg.lstsq"}
-"""Ops one of whose results is empty or not, as ranks tell, which repeated elements change."""
+BY_VALUES = {"linalg.lstsq", "linalg.qr", "qr"}
+"""Ops that repeated elements, which lower ranks, change: a result of lstsq is empty or not, and where a matrix
+is singular, qr has no derivative, but what rounding leaves of one.
+"""
 Outcome = tuple[str, Any, Any]
 
 
@@ -126,6 +129,8 @@ def test_samples_with_open_sizes(part: int, backend: str, is_sampled: Callable[[
         )
         if left_out or not is_sampled(op):
             continue
+        if backend == "native" and op.kind is Kind.RANDOM and op.stream is None:
+            continue  # their draws are NumPy's: strictly they are refused, in words that tests of native tell
         assert op.samples is not None
         for number, sample in enumerate(op.samples(Maker(weft.float64))):
             arrays = [*arrays_in((sample.args, list(sample.kwargs.values())))]

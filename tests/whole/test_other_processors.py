@@ -25,11 +25,10 @@ from tests.whole.test_native_samples import (
     function_of,
 )
 from weft.aot.runtime import counting
-from weft.native.cpu import engine, packing, pool
+from weft.native.cpu import engine, pool, tiles
 from weft.native.cpu.objects import Uncompiled
 from weft.native.entry import entry
 from weft.native.lower import conv, pools, resize, scatter
-from weft.native.program import executable
 from weft.ops.record import Kind, Op
 
 NARROW = ("generic", "", 16)
@@ -50,7 +49,7 @@ def texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setenv("WEFT_CACHE", "0")
     monkeypatch.setattr(counting, "watchers", [])  # nothing runs as machine code here
-    for module in (engine, packing, conv, pools, resize, scatter, executable):
+    for module in (engine, tiles, conv, pools, resize, scatter):
         monkeypatch.setattr(module, "host", lambda: NARROW)
     monkeypatch.setattr(engine, "Loaded", Assembled)
     monkeypatch.setattr(engine, "_modules", WeakValueDictionary())

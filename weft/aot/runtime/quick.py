@@ -52,7 +52,9 @@ class DirectBackward:
     releases: bool
     """Whether the node is freed."""
     parts: int
-    """All parts of eager's tape that a backward frees, a bit for each."""
+    """The parts of eager's tape that it frees, a bit for each in `Stage.parts`."""
+    frees_all: bool
+    """Whether these are all that there are."""
 
 
 @record(slots=True)
@@ -115,9 +117,13 @@ class Quick:
     def new(
         self, node: CompiledFunctionBackward, inputs: list[Any], saved: int, settles: bool, releases: bool
     ) -> Entered | None:
-        parts = (1 << len(node.call.plan.whole.joint.stages[node.stage].parts)) - 1
-        releases = releases and node.call.plan.whole.joint.stages[node.stage].spent
-        found = DirectBackward(self.forward, inputs, saved, node, settles, releases, parts)
+        stage = node.call.plan.whole.joint.stages[node.stage]
+        come = sum([1 << slot for slot, there in enumerate(self.mask) if there])
+        every = (1 << len(stage.parts)) - 1
+        parts = sum([1 << number for number, (_, values) in enumerate(stage.parts) if values & come])
+        parts = every if all(self.mask) else parts
+        releases = releases and stage.spent
+        found = DirectBackward(self.forward, inputs, saved, node, settles, releases, parts, parts == every)
         try:
             made = self.machine.backward(found)
         except Exception as error:  # the general way serves all calls

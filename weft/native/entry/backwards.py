@@ -106,8 +106,9 @@ class BackwardEntry:
         if self.template is not None:
             self.open(run, named, values)
         if self.found.releases:
-            node, every = self.lowering.register(self.given), self.found.parts
-            instead: dict[str, Any] = {"saved": None, "rerun": None, "watched": (), "freed": every}
+            node = self.lowering.register(self.given)
+            instead: dict[str, Any] = {"saved": None, "freed": self.found.parts}
+            instead |= {"rerun": None, "watched": ()} if self.found.frees_all else {"running": 0}
             run.takes = [(node, int(self.slot(name).offset), value) for name, value in instead.items()]
         grad = int(self.machine.slot(self.machine.layout.tensor, "_grad").offset)
         run.gives = [(number, leaves[number], grad) for number in settled]

@@ -30,8 +30,8 @@ def accesses_of(
         if number in written and number not in by_rows and step is Step.NONE:
             step = Step.OTHER  # a walk of one turn
         single = step is Step.NONE and all(type(move) is int and not move for move in each)
-        apart = lies.get(number, ())
-        found.append(Access(load.value.type, step, number in written, *apart, single=single))
+        apart, leader, place = lies.get(number, (0, 0, 0))
+        found.append(Access(load.value.type, step, number in written, apart, leader, place, single))
     return tuple(found)
 
 
