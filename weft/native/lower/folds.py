@@ -7,11 +7,11 @@ definitions; that they become one kernel is the business of fusion.
 # Note [Ways to fold]
 over the last axes        one result a row; what is made of it may be in the same kernel
 over the first axes       memory is walked along as it lies, with a result per column and chunk; then these
-over all                  a result per chunk; then these, if there are several. One chunk is walked as each of many
-                          is: whether there are several is open where sizes are, and what is fused with a row is
-                          not what is fused with chunks, so that sums would have another order
+over all                  a result per chunk; then these, if there are several
 over first and last axes  over the last ones, then over the first ones
-How many chunks there are follows from sizes alone, so bits do not depend on the number of threads.
+How many chunks there are follows from sizes alone, so bits do not depend on the number of threads. A single
+chunk is no row: with a row, other things are fused, and sums have another order than at sizes of many chunks,
+of which a template knows nothing.
 """
 
 from __future__ import annotations
