@@ -35,8 +35,8 @@ WAYS: tuple[Callable[[int, int], int], ...] = (
 )
 """What comes in place of a size, given its place among all that are more than 1."""
 BY_VALUES = {"linalg.lstsq", "linalg.qr", "qr"}
-"""Ops that repeated elements, which lower ranks, change: a result of lstsq is empty or not, and where a matrix
-is singular, qr has no derivative, but what rounding leaves of one.
+"""Ops that repeated elements, which lower ranks, change: a result of lstsq is empty or not, and where a
+matrix is singular, qr has no derivative, but what rounding leaves of one.
 """
 Outcome = tuple[str, Any, Any]
 
