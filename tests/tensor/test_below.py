@@ -362,3 +362,9 @@ def test_transforms_offer_what_they_call():
     with Through() as mode:
         result = weft.func.vmap(weft.func.grad(lambda x: x.sin()))(weft.zeros(3))
     assert result.tolist() == [1, 1, 1] and "aten.cos.default" in mode.seen
+
+
+def test_who_has_met_classes_refuses_outputs_that_are_none():
+    assert Held.__torch_dispatch__ is not None
+    with pytest.raises(TypeError, match="expected outputs to be Tensors or GradientEdges, but got int"):
+        weft.autograd.backward([3])

@@ -186,7 +186,8 @@ def meets_handlers(outputs: Any) -> bool:
     if not noted.handlers:
         return False
     outs = (outputs,) if isinstance(outputs, (Tensor, GradientEdge)) else tuple(outputs)
-    roots = [each.node if isinstance(each, GradientEdge) else each.node or each for each in outs]
+    ends = [each for each in outs if isinstance(each, (Tensor, GradientEdge))]
+    roots = [each.node if isinstance(each, GradientEdge) else each.node or each for each in ends]
     found: bool = seams.below.computes_on_tensors(roots)
     return found
 
