@@ -70,7 +70,7 @@ QUESTIONS = {
     "from torch.nn.attention.bias import CausalBias": "ModuleNotFoundError: No module named "
     "'torch.nn.attention.bias': Weft has no such name; the nearest is 'torch.nn.attention.flex_attention'",
     "import torch.utils.bottleneck": "ModuleNotFoundError: No module named 'torch.utils.bottleneck': Weft has "
-    "no such name",
+    "no such name; the nearest is 'torch.utils.dlpack'",
     "import torch\ntorch.export.export(len)": "AttributeError: module 'torch' has no attribute 'export': Weft has "
     "no such name; the nearest is 'exp'",
     "from torch import export": "ImportError: cannot import name 'export' from 'torch': Weft has no such name; the "

@@ -21,7 +21,7 @@ class LoggingTensor(Tensor):
     """Holds a tensor, and logs what is done to it; results are of this class, too."""
 
     elem: Tensor
-    __torch_function__ = staticmethod(disabled_torch_function)  # type: ignore[assignment]
+    __torch_function__: Any = staticmethod(disabled_torch_function)
 
     @staticmethod
     def __new__(cls: Any, elem: Tensor, *_args: Any, requires_grad: bool = False, **_options: Any) -> Any:
@@ -35,7 +35,7 @@ class LoggingTensor(Tensor):
     def __init__(self, *_args: Any, **_options: Any) -> None:
         pass
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
+    def __repr__(self, *, tensor_contents: object = None) -> str:
         return f"LoggingTensor({self.elem!r})"
 
     @classmethod
