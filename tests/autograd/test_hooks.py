@@ -7,6 +7,7 @@ import pickle
 import sys
 import threading
 import weakref
+from functools import partial
 
 import pytest
 
@@ -421,6 +422,14 @@ def at_once(functions):
     return [found[number] for number in range(len(functions))]
 
 
+def noted(log, entry, *_given):
+    log.append(entry)
+
+
+def first_edge(node):
+    return node.next_functions[0][0]
+
+
 @pytest.fixture
 def impatient():
     """Threads that give way as often as they can."""
@@ -441,7 +450,7 @@ def test_first_hooks_of_several_threads_are_all_there(kind):
             "accumulated": x.register_post_accumulate_grad_hook,
             "node": y.grad_fn.register_hook,
         }[kind]
-        at_once([lambda n=n: register(lambda *_: seen.append(n)) for n in range(6)])
+        at_once([partial(register, partial(noted, seen, n)) for n in range(6)])
         y.sum().backward()
         assert sorted(seen) == [0, 1, 2, 3, 4, 5]
 
@@ -449,8 +458,7 @@ def test_first_hooks_of_several_threads_are_all_there(kind):
 @pytest.mark.usefixtures("impatient")
 def test_threads_see_one_accumulate_grad():
     for _ in range(300):
-        node = (leaf() * 2).grad_fn
-        faces = at_once([lambda: node.next_functions[0][0]] * 6)
+        faces = at_once([partial(first_edge, (leaf() * 2).grad_fn)] * 6)
         assert len(set(map(id, faces))) == 1
 
 

@@ -367,13 +367,14 @@ _first: Final = lock()
 def hooks_of(node: Any) -> Hooks:
     """The node's hooks, made if it has none."""
     hooks = node.hooks
-    if isinstance(hooks, Hooks):
-        return hooks
-    with _first:  # of two threads' hooks, one would be lost
-        made, before = Hooks(), node.hooks
-        if not isinstance(before, Hooks) and node.hooks is before:  # nor has a handler made some
-            node.hooks = made
-    return node.hooks
+    if not isinstance(hooks, Hooks):
+        with _first:  # of two threads' hooks, one would be lost
+            made, before = Hooks(), node.hooks
+            if not isinstance(before, Hooks) and node.hooks is before:  # nor has a handler made some
+                node.hooks = made
+            hooks = node.hooks
+    known: Hooks = hooks
+    return known
 
 
 # -- methods that register -----------------------------------------------------------------------------------

@@ -198,10 +198,7 @@ class Quick:
 
 def comes_once(settled: list[int], targets: Any, leaves: dict[Any, int]) -> bool:
     """Whether no other edges of a sweep lead to the leaves that these lead to."""
-    for j in settled:
-        if leaves.get(targets[j]) != 1:
-            return False
-    return True
+    return not settled or all(leaves.get(targets[j]) == 1 for j in settled)
 
 
 ALWAYS: Final = -(1 << 30)
