@@ -41,7 +41,12 @@ class _Affine(Module):
 
 
 class LayerNorm(_Affine):
-    """Mean 0 and variance 1 over the last dimensions, those of `normalized_shape`."""
+    """Mean 0 and variance 1 over the last dimensions, those of `normalized_shape`.
+
+    >>> weft.nn.LayerNorm(2)(weft.tensor([[1.0, 3.0], [5.0, 9.0]])).detach()
+    tensor([[-1.0000,  1.0000],
+            [-1.0000,  1.0000]])
+    """
 
     normalized_shape: tuple[int, ...]
 
@@ -64,7 +69,11 @@ class LayerNorm(_Affine):
 
 
 class RMSNorm(Module):
-    """Root mean square 1 over the last dimensions, those of `normalized_shape`."""
+    """Root mean square 1 over the last dimensions, those of `normalized_shape`.
+
+    >>> weft.nn.RMSNorm(2, elementwise_affine=False)(weft.tensor([3.0, 4.0]))
+    tensor([0.8485, 1.1314])
+    """
 
     normalized_shape: tuple[int, ...]
     weight: Tensor | None
@@ -93,7 +102,11 @@ class RMSNorm(Module):
 
 
 class GroupNorm(_Affine):
-    """Mean 0 and variance 1 over each of `num_groups` groups of channels."""
+    """Mean 0 and variance 1 over each of `num_groups` groups of channels.
+
+    >>> weft.nn.GroupNorm(2, 6)(weft.zeros(8, 6, 4, 4)).shape
+    weft.Size([8, 6, 4, 4])
+    """
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
@@ -115,7 +128,11 @@ class GroupNorm(_Affine):
 
 
 class LocalResponseNorm(Module):
-    """Each element over a power of what the squares of the `size` channels around it come to."""
+    """Each element over a power of what the squares of the `size` channels around it come to.
+
+    >>> weft.nn.LocalResponseNorm(2)(weft.zeros(8, 6, 4, 4)).shape
+    weft.Size([8, 6, 4, 4])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -129,7 +146,11 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """The older name of `LocalResponseNorm`, for images."""
+    """The older name of `LocalResponseNorm`, for images.
+
+    >>> weft.nn.CrossMapLRN2d(2)(weft.zeros(8, 6, 4, 4)).shape
+    weft.Size([8, 6, 4, 4])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__(size, alpha, beta, k)
