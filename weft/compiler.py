@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from types import CodeType, FunctionType, MethodType, TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, overload
 
 from weft.aot import backends as aot_backends
 from weft.aot import compiled_autograd as compiled_autograd
@@ -71,6 +71,7 @@ __all__ = [
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 Backend = str | BackendFunction
+Target = TypeVar("Target", bound=Callable[..., Any])
 PATHS = {"list_backends": {"weft": "weft.compiler.list_backends", "torch": "torch._dynamo.list_backends"}}
 DEFAULT_BACKEND = "native"
 
@@ -286,6 +287,30 @@ def _context(
     )
 
 
+@overload
+def compile(
+    model: Target,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Backend | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+) -> Target: ...
+@overload
+def compile(
+    model: None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Backend | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+) -> Callable[[Target], Target]: ...
 def compile(
     model: Any = None,
     *,
@@ -297,33 +322,7 @@ def compile(
     disable: bool = False,
     recompile_limit: int | None = None,
 ) -> Any:
-    """The function, method, module or other callable in a form that runs compiled.
-
-    Called first, it captures what the function does as graphs, which the backend makes callable; later calls
-    run these where everything that was read is still the same, and capture again elsewhere. A module stays a
-    module, with the same parameters. Without `model`, gives a decorator.
-
-    Arguments:
-
-    - `model`: what to compile; nothing runs before the first call
-    - `fullgraph`: whether code that one graph cannot hold raises `Unsupported`, instead of running in pieces
-    - `dynamic`: whether sizes may vary: True from the first capture on, False never (each size is compiled
-      for itself), None once two sizes were seen
-    - `backend`: a name of `weft.compiler.list_backends()`, or a function `(graph_module, example_inputs) ->
-      callable`; by default "native", which differentiates graphs ahead of time and compiles them to machine
-      code
-    - `mode`: one of PyTorch's, accepted and without effect on "native"; other backends receive it as a
-      keyword
-    - `options`: keywords for a backend function; "native" has none, see `weft.compiler.settings` for its
-      switches; not together with `mode`
-    - `disable`: whether to give `model` back as it is, for comparing
-    - `recompile_limit`: how many times one function is captured before its original runs instead; by default
-      `weft.compiler.settings.recompile_limit`
-
-    >>> step = weft.compile(lambda x: (x * 2).sum(), fullgraph=True)
-    >>> step(weft.tensor([1.0, 2.0]))
-    tensor(6.)
-    """
+    """As `weft.compile`, which describes every option."""
     context = _context(backend, fullgraph, dynamic, mode, options, recompile_limit)
     if not disable:
         context.entry_factory()  # loads LLVM and what runs programs, so that the first call need not
