@@ -7,6 +7,7 @@ the function of its name and nothing else; only `PReLU` and attention have somet
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import weft.nn.functional as F
@@ -34,6 +35,8 @@ class Sigmoid(Module):
     tensor([0.2689, 0.5000, 0.7311])
     """
 
+    __call__: Callable[..., Tensor]
+
     def forward(self, input: Tensor) -> Tensor:
         return F.sigmoid(input)
 
@@ -44,6 +47,8 @@ class LogSigmoid(Module):
     >>> weft.nn.LogSigmoid()(weft.tensor([-4.0, 0.0, 4.0]))
     tensor([-4.0181, -0.6931, -0.0181])
     """
+
+    __call__: Callable[..., Tensor]
 
     def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
@@ -56,6 +61,8 @@ class Tanh(Module):
     tensor([-0.7616,  0.0000,  0.7616])
     """
 
+    __call__: Callable[..., Tensor]
+
     def forward(self, input: Tensor) -> Tensor:
         return F.tanh(input)
 
@@ -67,6 +74,8 @@ class Tanhshrink(Module):
     tensor([-0.2384,  0.0000,  0.2384])
     """
 
+    __call__: Callable[..., Tensor]
+
     def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
 
@@ -77,6 +86,8 @@ class Softsign(Module):
     >>> weft.nn.Softsign()(weft.tensor([-1.0, 0.0, 3.0]))
     tensor([-0.5000,  0.0000,  0.7500])
     """
+
+    __call__: Callable[..., Tensor]
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
@@ -303,6 +314,8 @@ class GELU(Module):
     tensor([-0.1587,  0.0000,  1.9545])
     """
 
+    __call__: Callable[..., Tensor]
+
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         self.approximate = approximate
@@ -332,6 +345,8 @@ class Softplus(Showing):
 
 
 class _Shrink(Module):
+    __call__: Callable[..., Tensor]
+
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
@@ -455,6 +470,8 @@ class Softmax2d(Module):
     tensor([[[1., 1.],
              [1., 1.]]])
     """
+
+    __call__: Callable[..., Tensor]
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import weft.nn.functional as F
 from weft.nn.modules.module import Module
 from weft.tensor.base import Tensor
@@ -15,6 +17,8 @@ class PairwiseDistance(Module):
     >>> weft.nn.PairwiseDistance(eps=0.0)(weft.tensor([[3.0, 4.0]]), weft.zeros(1, 2))
     tensor([5.])
     """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -30,6 +34,8 @@ class CosineSimilarity(Module):
     >>> weft.nn.CosineSimilarity()(weft.tensor([[1.0, 0.0]]), weft.tensor([[3.0, 4.0]]))
     tensor([0.6000])
     """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()

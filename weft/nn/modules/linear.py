@@ -6,6 +6,7 @@ Takes features in the last dimension, gives others. Weights start uniform within
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import weft.nn.functional as F
@@ -26,6 +27,8 @@ class Identity(Module):
     tensor([1., 1.])
     """
 
+    __call__: Callable[..., Tensor]
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
@@ -41,6 +44,7 @@ class Linear(Module):
     (weft.Size([5, 2]), weft.Size([2, 3]))
     """
 
+    __call__: Callable[..., Tensor]
     weight: Tensor
     bias: Tensor | None
 
@@ -78,6 +82,7 @@ class Bilinear(Module):
     weft.Size([2, 5])
     """
 
+    __call__: Callable[..., Tensor]
     weight: Tensor
     bias: Tensor | None
 

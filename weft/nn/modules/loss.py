@@ -31,6 +31,7 @@ __all__ = [
 
 
 class _Loss(Module):
+    __call__: Callable[..., Tensor]
     reduction: str
 
     def __init__(self, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> None:
@@ -245,6 +246,7 @@ class LinearCrossEntropyLoss(Module):
     tensor(1.3863, grad_fn=<NllLossBackward0>)
     """
 
+    __call__: Callable[..., Tensor]
     weight: Tensor | None
 
     def __init__(

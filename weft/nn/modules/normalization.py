@@ -7,6 +7,7 @@ learnt.
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from typing import Any
 
 import weft.nn.functional as F
@@ -25,6 +26,7 @@ def _as_shape(shape: Any) -> tuple[int, ...]:
 class _Affine(Module):
     """A layer that at the end scales and shifts by what is learnt, where that is wanted."""
 
+    __call__: Callable[..., Tensor]
     weight: Tensor | None
     bias: Tensor | None
 
@@ -75,6 +77,7 @@ class RMSNorm(Module):
     tensor([0.8485, 1.1314])
     """
 
+    __call__: Callable[..., Tensor]
     normalized_shape: tuple[int, ...]
     weight: Tensor | None
 
@@ -133,6 +136,8 @@ class LocalResponseNorm(Module):
     >>> weft.nn.LocalResponseNorm(2)(weft.zeros(8, 6, 4, 4)).shape
     weft.Size([8, 6, 4, 4])
     """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()

@@ -5,6 +5,7 @@ Takes images `(N, C, ...)` or `(C, ...)`, gives smaller ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import weft.nn.functional as F
@@ -22,6 +23,7 @@ __all__ = [
 
 # -- maxima --------------------------------------------------------------------------------------------------
 class _MaxPoolNd(Ranked):
+    __call__: Callable[..., Any]
     _kind = "max_pool"
     _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
@@ -69,6 +71,7 @@ class MaxPool3d(_MaxPoolNd, rank=3):
 class _FractionalMaxPoolNd(Ranked):
     """Windows of one size at places drawn at random, so many that the output has the size asked for."""
 
+    __call__: Callable[..., Any]
     _kind = "fractional_max_pool"
     return_indices: Any  # a bool
 
@@ -307,6 +310,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd, rank=3):
 
 
 class _AdaptiveMaxPoolNd(Ranked):
+    __call__: Callable[..., Any]
     _kind = "adaptive_max_pool"
     _shown = ("output_size",)
 

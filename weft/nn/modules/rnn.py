@@ -429,6 +429,8 @@ class LSTM(RNNBase):
     (weft.Size([5, 3, 16]), weft.Size([4, 3, 8]))
     """
 
+    __call__: Callable[..., tuple[Any, tuple[Tensor, Tensor]]]
+
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
@@ -563,6 +565,8 @@ class RNNCell(RNNCellBase):
     weft.Size([3, 8])
     """
 
+    __call__: Callable[..., Tensor]
+
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
         device: Any = None, dtype: Any = None,
@@ -585,6 +589,8 @@ class GRUCell(RNNCellBase):
     >>> cell(weft.zeros(3, 4), weft.zeros(3, 8)).shape
     weft.Size([3, 8])
     """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None

@@ -5,6 +5,7 @@ Takes integers, gives the rows of the table that they name, or their sums, means
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import weft.nn.functional as F
@@ -22,6 +23,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 class _Table(Module):
     """What the two share: the table of vectors."""
 
+    __call__: Callable[..., Tensor]
     num_embeddings: int
     embedding_dim: int
     padding_idx: int | None

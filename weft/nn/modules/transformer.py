@@ -62,6 +62,7 @@ class _Layer(Module):
     """What encoder and decoder layers share: attention, and two products with an activation between them,
     each with its norm and dropout."""
 
+    __call__: Callable[..., Tensor]
     activation: Any
     self_attn: MultiheadAttention
     linear1: Linear
@@ -193,6 +194,8 @@ class TransformerEncoder(Module):
     weft.Size([5, 3, 8])
     """
 
+    __call__: Callable[..., Tensor]
+
     def __init__(
         self, encoder_layer: Module, num_layers: int, norm: Module | None = None,
         enable_nested_tensor: bool = True, mask_check: bool = True,
@@ -223,6 +226,8 @@ class TransformerDecoder(Module):
     weft.Size([4, 3, 8])
     """
 
+    __call__: Callable[..., Tensor]
+
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
         self.layers = _get_clones(decoder_layer, num_layers)
@@ -250,6 +255,8 @@ class Transformer(Module):
     >>> model(weft.zeros(5, 3, 8), weft.zeros(4, 3, 8)).shape
     weft.Size([4, 3, 8])
     """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(
         self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import weft.nn.functional as F
@@ -17,6 +18,8 @@ class Upsample(Module):
     >>> weft.nn.Upsample(scale_factor=2, mode="bilinear")(weft.zeros(1, 3, 4, 5)).shape
     weft.Size([1, 3, 8, 10])
     """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(
         self, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
