@@ -44,6 +44,8 @@ class Seams:
     tracer: Callable[[], Any] | None = None
     """While some thread traces modules symbolically: gives the tracer of this context, or None. It is asked
     by calls of modules and by reads of their parameters."""
+    below: Any = None
+    """Where handlers of `__torch_dispatch__` are asked: `weft.tensor.below`, loaded when there are some."""
     untie: Callable[[Any], Any] = staticmethod(lambda value: value)
     """Asked by ops that give parts of a tensor which count as tensors of their own: takes a view, gives one
     that shares its memory, but neither its version nor its history."""

@@ -129,6 +129,9 @@ philox_binomial = random(
 )  # fmt: skip
 
 
+DRAWN_FROM = "input: Tensor, generator: Generator = None"
+
+
 def _tried(name: str, generator: Generator | None, *parameters: TensorLike) -> tuple[int, int]:
     """(key, offset) for draws of the parameters' common shape."""
     types = [type_of(each) for each in parameters]
@@ -168,7 +171,7 @@ def sample_dirichlet(x: TensorLike, generator: Generator | None) -> Any:
     return philox_dirichlet(x, *_tried("dirichlet", generator, x))
 
 
-@sampler("input: Tensor, generator: Generator = None", method=False, stream="tried", samples=_rates)
+@sampler(DRAWN_FROM, method=False, stream="tried", samples=_rates)
 def poisson(x: TensorLike, generator: Generator | None) -> Any:
     """Poisson numbers of these rates."""
     return philox_poisson(x, *_tried("poisson", generator, x))
