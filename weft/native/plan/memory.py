@@ -94,7 +94,7 @@ def placed_open(lifetimes: Iterable[Lifetime], others: Iterable[Callable[[Any], 
     plans = [placed([replace(value, size=sizes[value.key]) for value in values]) for sizes in calls]
     orders = [stacked(values, plan.offsets) for plan in plans]
 
-    def waste(order: Mapping[int, Sequence[int]]) -> float:
+    def waste(order: Mapping[int, Sequence[int]]) -> Any:
         return max(_end(order, sizes) / max(own.size, 1) for sizes, own in zip(calls, plans, strict=True))
 
     best = min(orders, key=waste)
