@@ -255,3 +255,18 @@ def test_logsigmoid_of_infinity_is_a_positive_zero(kind: weft.dtype, compiled: b
     called = weft.compile(lambda x: function(x)) if compiled else function
     found = called(weft.full((size,), math.inf, dtype=kind))
     assert not found.any() and not found.signbit().any()
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager", "native"])
+def test_threshold_takes_its_numbers_as_elements(backend: str | None) -> None:
+    def found(x: weft.Tensor, threshold: float, value: float) -> weft.Tensor:
+        return F.threshold(x, threshold, value)
+
+    if backend is not None:
+        found = weft.compile(found, backend=backend)
+    x = weft.tensor([1, 2], dtype=weft.uint8)
+    assert found(x, 1, -3).tolist() == [253, 2]
+    assert found(x, -1, 3).tolist() == [3, 3], "-1 is 255"
+    with pytest.raises(RuntimeError, match="value cannot be converted to type uint8_t without overflow"):
+        found(x, 1, 300)
+    assert found(weft.tensor([-1, -2, 5]), -1.5, 7.9).tolist() == [7, 7, 5], "-1.5 is -1"

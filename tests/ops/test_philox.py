@@ -166,7 +166,7 @@ def test_blocks() -> None:
     assert philox.blocks("normal", 5, np.complex128) == 3
     assert philox.blocks("integers", 5, np.int8) == philox.blocks("permutation", 5) == 2
     assert philox.blocks("bernoulli", 17, np.float64) == 3
-    assert set(philox.BITS) == set(DRAWS) | {"permutation", "multinomial"}
+    assert set(philox.BITS) == set(DRAWS) | {"permutation", "multinomial", "tried"}
 
 
 # -- formulas, element by element ------------------------------------------------------------------

@@ -128,3 +128,26 @@ def test_rearranging_channels() -> None:
     assert x[0, 0, 0, 0].item() == 0, "the result is new memory even where nothing moves"
     with pytest.raises(RuntimeError, match=r"input.size\(-3\)=8 is not divisible by 9"):
         weft.pixel_shuffle(x, 3)
+
+
+# -- numbers that are no elements of a dtype -----------------------------------------------------------------
+REFUSED = r"value cannot be converted to type uint8_t without overflow"
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager", "native"])
+def test_padding_with_numbers_that_are_no_elements(backend: str | None) -> None:
+    def padded(x: weft.Tensor, value: float) -> weft.Tensor:
+        return F.pad(x, (1, 0), value=value)
+
+    def op(x: weft.Tensor, value: float) -> weft.Tensor:
+        return weft.constant_pad_nd(x, (1, 0), value)
+
+    if backend is not None:
+        padded, op = (weft.compile(each, backend=backend) for each in (padded, op))
+    x = weft.tensor([1, 2], dtype=weft.uint8)
+    for value in (-1, 300, float("nan")):  # a float of no sign, as PyTorch has it
+        with pytest.raises(RuntimeError, match=REFUSED):
+            padded(x, value)
+    assert padded(x, 7.9).tolist() == [7, 1, 2]
+    assert op(x, -1).tolist() == [255, 1, 2]
+    assert F.pad(x, (-1, 0), value=300).tolist() == [2], "nothing is filled"

@@ -25,7 +25,7 @@ def halting(x):
 def facts():
     with observe("two functions") as seen:
         compiled = weft.compile(slope, backend="native", dynamic=False)
-        for size in (4, 8):
+        for size in (40, 80):
             x, w = weft.randn(size, size, requires_grad=True), weft.randn(size, size, requires_grad=True)
             compiled(x, w).backward()
         weft.compile(halting, backend="native")(weft.ones(3))

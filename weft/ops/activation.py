@@ -35,6 +35,7 @@ from weft.ops.elementary import backward_of, exp, function, tanh
 from weft.ops.facts import OpFacts, Placing, Rule
 from weft.ops.families import HIDDEN, composite, pointwise, promote
 from weft.ops.kernels import elementwise
+from weft.ops.options import fits
 from weft.ops.record import Op, Promotion, ops, type_of, unsupported
 from weft.ops.samples import Maker, Sample, Samples, binary_samples, unary_samples
 from weft.ops.values import BodyBuilder, Element, Operand, TensorLike
@@ -190,13 +191,20 @@ def prelu(input: TensorLike, weight: TensorLike) -> Any:
 
 
 def _threshold(x: Array, threshold: float, value: float, inplace: bool) -> Array:
-    xp = MODULES[type(x)]
-    return xp.where(xp.less_equal(x, threshold), x.dtype.type(value), x)
+    xp, kind = MODULES[type(x)], dtypes.BY_NUMPY[x.dtype]
+    return xp.where(xp.less_equal(x, x.dtype.type(fits(threshold, kind))), x.dtype.type(fits(value, kind)), x)
+
+
+def _threshold_rule(x: TensorType, threshold: float, value: float, inplace: bool) -> TensorType:
+    if x.dtype is dtypes.bool_ or x.dtype in COMPLEX:
+        raise unsupported("threshold_cpu", x.dtype)
+    for number in (threshold, value):
+        fits(number, x.dtype)
+    return x
 
 
 def _emit_threshold(b: BodyBuilder, x: Element, threshold: float, value: float, inplace: bool) -> Any:
-    compared = x if bodies.is_float(x) else b.cast(x, "f64")
-    return b.select(b.le(compared, b.like(threshold, compared)), b.like(value, x), x)
+    return b.select(b.le(x, b.like(threshold, x)), b.like(value, x), x)
 
 
 threshold = activation(
@@ -204,7 +212,8 @@ threshold = activation(
     _threshold,
     "",
     "input: Tensor, threshold: float, value: float, inplace: bool = False",
-    refusing(promote, BOOL | COMPLEX, "threshold_cpu"),
+    promotion=promote,
+    rule=_threshold_rule,
     plain=True,
     emit=_emit_threshold,
     method=False,

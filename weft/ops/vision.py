@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.core.arrays import Array
-from weft.core.dtypes import bool_, uint8
+from weft.core.dtypes import BY_NUMPY, bool_, uint8
 from weft.core.types import TensorType
 from weft.core.warn import warn
 from weft.ops.batching import leading, to_front
 from weft.ops.families import HIDDEN, composite, index
 from weft.ops.kernels import folding, padding, resize
 from weft.ops.kernels.resize import Scales
+from weft.ops.options import fits
 from weft.ops.pooling import ADAPTIVE, fold_lead, lead_batch
 from weft.ops.record import Op, type_of, unsupported
 from weft.ops.samples import Maker, Sample
@@ -42,7 +43,14 @@ def _constant_rule(x: TensorType, pad: Sizes, value: Number) -> TensorType:
     for size, (low, high) in zip(x.shape[x.ndim - len(pairs) :], pairs, strict=True):
         if size + min(low, 0) < 0 or size + min(low, 0) + min(high, 0) < 0:
             raise RuntimeError("narrow(): length must be non-negative.")
+    if any(width > 0 for width in pad):
+        fits(value, x.dtype)
     return TensorType(padding.output_shape(x.shape, pairs), x.dtype, x.device)
+
+
+def _constant_pad(x: Array, pad: Sizes, value: Number) -> Array:
+    filling = fits(value, BY_NUMPY[x.dtype]) if any(width > 0 for width in pad) else 0
+    return padding.pad(x, padding.pairs_from_flat(tuple(pad)), "constant", filling)
 
 
 def _constant_samples(make: Maker) -> Iterator[Sample]:
@@ -55,8 +63,7 @@ def _constant_samples(make: Maker) -> Iterator[Sample]:
 
 constant_pad_nd: Op = index(
     "constant_pad_nd",
-    lambda x, pad, value: padding.pad(x, padding.pairs_from_flat(tuple(pad)), "constant", value),
-    _constant_rule, "input: Tensor, pad: Any, value: Number = 0",
+    _constant_pad, _constant_rule, "input: Tensor, pad: Any, value: Number = 0",
     vjp=lambda g, _out, _x, pad: constant_pad_nd(g, tuple(-width for width in pad)), batch=leading,
     samples=_constant_samples, method=False,
     refuses="nothing", lowering="indexing",
@@ -168,6 +175,7 @@ def pad(input: TensorLike, pad: Sizes, mode: str, value: Any) -> Any:
     _check_pad(shape, widths)
     if mode == "constant":
         value = value.item() if hasattr(value, "item") else value
+        value = float(value) if type(value) is int else value  # as PyTorch takes it: no -1 for unsigned
         return constant_pad_nd(input, widths, 0 if value is None else value)
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')

@@ -29,7 +29,7 @@ import numpy as np
 from weft.autograd.grad_mode import put_grad
 from weft.core import modes
 from weft.core.dtypes import bool_
-from weft.core.expressions import Expression
+from weft.core.expressions import Expression, by_name
 from weft.core.generator import Generator, apart
 from weft.core.interrupts import let_through
 from weft.core.requirements import require
@@ -657,7 +657,7 @@ class Recorder:
 
     def symbol(self, value: Any) -> Any:
         """The node (or the number) that computes a symbolic scalar."""
-        for symbol in value.expression.symbols:
+        for symbol in by_name(value.expression.symbols):
             leaf = Expression("symbol", (symbol,), symbol.kind)
             if leaf not in self.symbols:
                 value.owner.refuse(leaf)

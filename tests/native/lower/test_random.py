@@ -57,14 +57,14 @@ def assert_same(
 def entries(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What direct entries draw with, one for each that is made."""
     made: list[Any] = []
-    known = directly._run
+    known = directly.run_of
 
     def noted(*given: Any) -> Any:
         run = known(*given)
         made.append(run.draw)
         return run
 
-    monkeypatch.setattr(directly, "_run", noted)
+    monkeypatch.setattr(directly, "run_of", noted)
     return made
 
 

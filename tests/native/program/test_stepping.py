@@ -26,14 +26,14 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(backend, "listeners", [lambda program, _arrays: made.append(program)])
     weft.compiler.reset()
     with weft.no_grad():
-        weft.compile(f, backend="native", fullgraph=True)(weft.randn(3, 4), weft.randn(4, 5))
+        weft.compile(f, backend="native", fullgraph=True)(weft.randn(3, 40), weft.randn(40, 5))
     (found,) = made
     return found
 
 
 @pytest.mark.parametrize("doing", [None, interpreted])
 def test_each_step_can_be_looked_at(program: Any, doing: Any) -> None:
-    x, w = weft.randn(3, 4), weft.randn(4, 5)
+    x, w = weft.randn(3, 40), weft.randn(40, 5)
     stepping = Stepping(program, [x.array, w.array], doing)
     steps = list(stepping)
     assert [step.number for step in steps] == list(range(program.count))
@@ -52,7 +52,7 @@ def test_each_step_can_be_looked_at(program: Any, doing: Any) -> None:
 
 
 def test_one_at_a_time(program: Any) -> None:
-    x, w = weft.randn(3, 4), weft.randn(4, 5)
+    x, w = weft.randn(3, 40), weft.randn(40, 5)
     stepping = Stepping(program, [x.array, w.array])
     assert stepping.number == 0 and stepping.upcoming()[0] is x.array
     stepping.step()
@@ -63,7 +63,7 @@ def test_one_at_a_time(program: Any) -> None:
 
 
 def test_steps_give_what_calls_give(program: Any) -> None:
-    x, w = weft.randn(3, 4), weft.randn(4, 5)
+    x, w = weft.randn(3, 40), weft.randn(40, 5)
     stepping = Stepping(program, [x.array, w.array])
     stepping.finish()
     for made, expected in zip(stepping.results(), program([x.array, w.array])):
