@@ -172,7 +172,7 @@ def _layout(name: Any) -> Any:
     return LAYOUTS[name[6:]]
 
 
-def _sparse_tensor(form: Any, parts: Any) -> Any:
+def _sparse_tensor(form: Any = None, parts: Any = None) -> Any:
     """A sparse tensor: indices, elements, sizes, and of coordinates whether each is there once."""
     good = type(form) is layout and type(parts) is tuple and len(parts) in (3, 4)
     require(good, "a sparse tensor of strange parts")

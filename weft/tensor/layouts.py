@@ -6,7 +6,7 @@ here; what sparse tensors are is loaded when the first one is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.lazy import lazy
@@ -14,7 +14,17 @@ from weft.core.modes import current, grad_enabled
 from weft.core.naming import named
 from weft.core.seams import seams
 from weft.core.sparse_array import SparseArray
-from weft.core.types import LAYOUTS, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
+from weft.core.types import (
+    LAYOUTS,
+    layout,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+    strided,
+)
+from weft.ops.values import DType, Number
 from weft.tensor.base import PLAIN, PUBLIC, Tensor, method, public
 from weft.tensor.meta import recorder_of
 
@@ -38,7 +48,7 @@ def _gives_rows(weight: Any) -> bool:
     return True
 
 
-def _rows(gradient: Any, indices: Any, shape: tuple[int, ...], padding: int) -> Any:
+def _rows(gradient: object, indices: object, shape: tuple[int, ...], padding: int) -> Any:
     return _methods.rows_of_table(gradient, indices, shape, padding)
 
 
@@ -48,7 +58,7 @@ seams.sparse_rows = _rows
 
 
 def _maker(name: str) -> Callable[..., Any]:
-    def make(*args: Any, **kwargs: Any) -> Any:
+    def make(*args: object, **kwargs: Any) -> Any:
         return getattr(_making, name)(*args, **kwargs)
 
     make.__name__ = make.__qualname__ = name
@@ -65,7 +75,12 @@ _maker("sparse_compressed_tensor")
 # -- to sparse layouts ---------------------------------------------------------------------------------------
 @method
 def to_sparse(
-    self: Tensor, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None, dense_dim: Any = None
+    self: Tensor,
+    sparse_dim: int | None = None,
+    *,
+    layout: layout | None = None,
+    blocksize: Sequence[int] | None = None,
+    dense_dim: int | None = None,
 ) -> Any:
     """The tensor in a sparse layout: coordinates of all (or the first) dimensions, or another."""
     form = sparse_coo if layout is None else layout
@@ -80,11 +95,11 @@ def to_sparse_coo(self: Tensor) -> Any:
     return _methods.converted(self, sparse_coo)
 
 
-def _compressor(form: Any, blocks: bool) -> None:
-    def convert(self: Tensor, dense_dim: Any = None) -> Any:
+def _compressor(form: layout, blocks: bool) -> None:
+    def convert(self: Tensor, dense_dim: int | None = None) -> Any:
         return _methods.converted(self, form, None, None, dense_dim)
 
-    def convert_blocks(self: Tensor, blocksize: Any, dense_dim: Any = None) -> Any:
+    def convert_blocks(self: Tensor, blocksize: Sequence[int] | None, dense_dim: int | None = None) -> Any:
         return _methods.converted(self, form, None, blocksize, dense_dim)
 
     made = convert_blocks if blocks else convert
@@ -98,7 +113,7 @@ for _form in (sparse_csr, sparse_csc, sparse_bsr, sparse_bsc):
 
 
 @method
-def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+def to_dense(self: Tensor, dtype: DType = None, *, masked_grad: bool | None = None) -> Tensor:
     """The tensor itself, which is dense."""
     return self if dtype is None else self.to(dtype)
 
@@ -175,7 +190,7 @@ def hspmm(mat1: Tensor, mat2: Tensor) -> Any:
 
 
 @public
-def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """A sparse matrix and the product of a sparse matrix with a dense one, as a sparse matrix."""
     return _methods.sspaddmm(input, mat1, mat2, beta, alpha)
 
@@ -199,13 +214,13 @@ def hsmm(input: Tensor, mat2: Tensor) -> Any:
 
 
 @public
-def saddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def saddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Any:
     """A matrix and the product of two, of which one may be sparse."""
     return input.addmm(mat1, mat2, beta=beta, alpha=alpha)
 
 
 @public
-def resize_as_sparse_(input: Any, the_template: Any) -> Any:
+def resize_as_sparse_(input: Any, the_template: Tensor) -> Any:
     """Gives a sparse tensor the sizes of another."""
     if not input.layout is the_template.layout is sparse_coo:
         raise RuntimeError(named("resize_as_sparse_: both tensors must be in the layout weft.sparse_coo"))

@@ -21,12 +21,13 @@ from weft.core.device import device
 from weft.core.sparse_array import SparseArray
 from weft.core.types import Size, layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from weft.ops.record import Op
+from weft.ops.values import Sizes
 from weft.tensor.base import Tensor, new, wrap
 from weft.tensor.meta import MetaArray, recorder_of
 from weft.tensor.wrapper import Level, Wrapper
 
 if TYPE_CHECKING:
-    from weft.core.arrays import Array
+    pass
 
 Rule = Callable[..., Any]
 Method = TypeVar("Method")
@@ -100,17 +101,18 @@ class SparseTensor(Wrapper):
         return self.elements
 
     @property
-    def array(self) -> Array:  # type: ignore[override]
+    def array(self) -> Any:  # type: ignore[override]
         """Facts alone; of COO tensors what the engine can add to gradients."""
         inner: Any = self.elements.array
         if self.form is sparse_coo and type(inner) is not MetaArray:
-            return SparseArray(self.places[0].array, inner, self.sizes, self.ordered)  # type: ignore[return-value]
+            found: Any = SparseArray(self.places[0].array, inner, self.sizes, self.ordered)
+            return found
         return MetaArray(self.sizes, inner.dtype)
 
     def rebuilt(self, change: Callable[[Tensor], Tensor]) -> Tensor:
         return self.like(change(self.elements))
 
-    def like(self, elements: Tensor, sizes: Any = None) -> SparseTensor:
+    def like(self, elements: Tensor, sizes: Sizes | None = None) -> SparseTensor:
         """A tensor with the same places."""
         return sparse(self.form, self.places, elements, sizes or self.sizes, self.ordered)
 
@@ -142,7 +144,7 @@ class SparseTensor(Wrapper):
             )
         return (0,) * len(self.sizes) if dim is None else 0
 
-    def is_contiguous(self, memory_format: Any = None) -> bool:
+    def is_contiguous(self, memory_format: object = None) -> bool:
         return False
 
     def data_ptr(self) -> int:
@@ -156,7 +158,7 @@ class SparseTensor(Wrapper):
     def numpy(self, *, force: bool = False) -> Any:
         raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
 
-    def __array__(self, *_args: Any, **_kwargs: Any) -> Any:
+    def __array__(self, *_args: object, **_kwargs: object) -> Any:
         return self.numpy()
 
     def tolist(self) -> Any:
@@ -240,7 +242,7 @@ class SparseTensor(Wrapper):
 
 
 def sparse(
-    form: layout, places: tuple[Tensor, ...], elements: Tensor, sizes: Any, unique: bool = False
+    form: layout, places: tuple[Tensor, ...], elements: Tensor, sizes: Sizes, unique: bool = False
 ) -> SparseTensor:
     """A sparse tensor of these very parts."""
     recorder = recorder_of(modes.current())
@@ -253,7 +255,7 @@ def sparse(
 
 
 def rebuild(
-    form: layout, places: tuple[Tensor, ...], elements: Tensor, sizes: Any, unique: bool
+    form: layout, places: tuple[Tensor, ...], elements: Tensor, sizes: Sizes, unique: bool
 ) -> SparseTensor:
     """A sparse tensor from what its pickle holds."""
     return sparse(form, tuple(places), elements, sizes, unique)
@@ -266,5 +268,5 @@ def of_array(array: SparseArray) -> SparseTensor:
 
 def attached(function: Method, name: str = "") -> Method:
     """Decorator: the function (or property) becomes a member of sparse tensors: of its name, or another."""
-    setattr(SparseTensor, name or function.__name__, function)  # type: ignore[attr-defined]
+    setattr(SparseTensor, name or str(getattr(function, "__name__", "")), function)
     return function

@@ -6,7 +6,7 @@ stored if it is one of single elements that leaves zeros as they are, and refuse
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core import modes
@@ -20,12 +20,13 @@ from weft.tensor.sparse.text import describe
 from weft.tensor.wrapper import Level, wrappers
 
 
-def call(cls: Any, op: Op, bound: tuple[Any, ...], level: Level) -> Any:
+def call(cls: type[SparseTensor], op: Op, bound: tuple[Any, ...], level: Level) -> Any:
     rule = RULES.get(op)
     if rule is not None:
         return rule(*bound)
     if op.composed:
-        return op.body(*bound)  # type: ignore[misc]
+        body: Any = op.body
+        return body(*bound)
     first = bound[0]
     alone = sum(isinstance(value, Tensor) for value in bound) == 1
     if op.kind is Kind.POINTWISE and alone and isinstance(first, SparseTensor):
@@ -33,7 +34,7 @@ def call(cls: Any, op: Op, bound: tuple[Any, ...], level: Level) -> Any:
     return refuse(op, wrappers(bound)[0])
 
 
-def write(cls: Any, op: Op, bound: tuple[Any, ...], level: Level) -> Any:
+def write(cls: type[SparseTensor], op: Op, bound: tuple[Any, ...], level: Level) -> Any:
     target = bound[0]
     writer = WRITES.get(op)
     if writer is not None:
@@ -47,7 +48,7 @@ attached(classmethod(call), "call")
 attached(classmethod(write), "write")
 
 
-def replace(target: SparseTensor, result: Any) -> SparseTensor:
+def replace(target: SparseTensor, result: object) -> SparseTensor:
     """Puts a result in place of what a tensor held, as in-place forms do."""
     if modes.grad_enabled() and target.elements.requires_grad and target.elements.grad_fn is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
@@ -163,7 +164,13 @@ def register_hook(self: SparseTensor, hook: Callable[..., Any]) -> Any:
     return self.elements.register_hook(shown)
 
 
-def gradients_of_parts(grad: Any, outputs: Any, inputs: Any, given: Any, options: tuple[Any, ...]) -> Any:
+def gradients_of_parts(
+    grad: Callable[..., Any],
+    outputs: Sequence[Any],
+    inputs: Sequence[Any],
+    given: Sequence[Any] | None,
+    options: tuple[Any, ...],
+) -> Any:
     """What `grad` gives where some of its arguments are sparse: it is asked for what these store."""
     if given is not None and isinstance(given, Tensor):
         given = (given,)

@@ -14,6 +14,7 @@ from weft.core.arrays import namespace
 from weft.core.dtypes import int32, int64
 from weft.core.types import Size, layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from weft.ops.record import ops
+from weft.ops.values import DeviceLike, DType, Sizes
 from weft.tensor.base import Tensor
 from weft.tensor.creation import tensor as make_tensor
 from weft.tensor.sparse import methods as methods
@@ -24,12 +25,12 @@ checking: ContextVar[bool] = ContextVar("weft_sparse_checks", default=False)
 """Whether every index is checked, where a call does not say."""
 
 
-def _indices(given: Any, keep: bool = False) -> Tensor:
+def _indices(given: object, keep: bool = False) -> Tensor:
     found = given if isinstance(given, Tensor) else make_tensor(given, dtype=int64)
     return found.detach() if keep and found.dtype is int32 else found.detach().to(int64)
 
 
-def _elements(given: Any, dtype: Any, device: Any) -> Tensor:
+def _elements(given: object, dtype: DType, device: DeviceLike) -> Tensor:
     """The elements, with their history: a node of its own, so that the sparse tensor is another than they."""
     if isinstance(given, Tensor):
         moved = given.to(dtype=dtype, device=device) if dtype is not None or device is not None else given
@@ -47,9 +48,9 @@ def _finished(made: SparseTensor, requires_grad: bool, check: bool | None) -> Sp
 
 
 def sparse_coo_tensor(
-    indices: Any = None, values: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False, check_invariants: bool | None = None,
-    is_coalesced: bool | None = None,
+    indices: Any = None, values: object = None, size: Sizes | None = None, *, dtype: DType = None,
+    device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
+    check_invariants: bool | None = None, is_coalesced: bool | None = None,
 ) -> SparseTensor:  # fmt: skip
     """A tensor that is zero but at the columns of `indices`, where it has `values`, summed where they repeat.
 
@@ -156,7 +157,7 @@ def check_invariants(tensor: SparseTensor) -> None:
 
 
 def compressed(
-    form: layout, pointers: Any, inner: Any, values: Any, size: Any, options: dict[str, Any]
+    form: layout, pointers: Any, inner: Any, values: object, size: Sizes | None, options: dict[str, Any]
 ) -> SparseTensor:
     """A tensor in a compressed layout, of its parts."""
     elements = _elements(values, options.get("dtype"), options.get("device"))
@@ -194,7 +195,7 @@ def maker(form: layout) -> Callable[..., SparseTensor]:
     """The public constructor of one compressed layout."""
     outer, inner = ("crow_indices", "col_indices") if form in BY_ROWS else ("ccol_indices", "row_indices")
 
-    def make(*args: Any, **options: Any) -> SparseTensor:
+    def make(*args: Any, **options: dict[str, Any]) -> SparseTensor:
         names = (outer, inner, "values", "size")
         given = dict(zip(names, args)) | {name: options.pop(name) for name in names if name in options}
         if len(args) > 4 or any(name not in given for name in names[:3]):
@@ -216,9 +217,9 @@ sparse_bsr_tensor, sparse_bsc_tensor = maker(sparse_bsr), maker(sparse_bsc)
 
 
 def sparse_compressed_tensor(
-    compressed_indices: Any, plain_indices: Any, values: Any, size: Any = None, *, dtype: Any = None,
-    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
-    check_invariants: bool | None = None,
+    compressed_indices: Any, plain_indices: Any, values: object, size: Sizes | None = None,
+    *, dtype: DType = None, layout: Any = None, device: DeviceLike = None, pin_memory: bool = False,
+    requires_grad: bool = False, check_invariants: bool | None = None,
 ) -> SparseTensor:  # fmt: skip
     """A tensor in a compressed layout that is named."""
     if layout not in (sparse_csr, sparse_csc, sparse_bsr, sparse_bsc):
@@ -230,7 +231,7 @@ def sparse_compressed_tensor(
     return compressed(layout, compressed_indices, plain_indices, values, size, options)
 
 
-def remade(form: layout, parts: Any, size: Any, coalesced: bool) -> SparseTensor:
+def remade(form: layout, parts: Any, size: Sizes, coalesced: bool) -> SparseTensor:
     """A sparse tensor of what a file holds: every index is checked."""
     *places, elements = parts
     if form is sparse_coo:

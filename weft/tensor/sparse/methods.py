@@ -6,11 +6,13 @@ that dense tensors have for it, where `weft.tensor.layouts` says what these do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from weft.core.arrays import namespace
-from weft.core.types import Size, sparse_coo
+from weft.core.types import Size, layout, sparse_coo
 from weft.ops.record import ops
+from weft.ops.values import DType, Number, Sizes
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.meta import MetaArray
 from weft.tensor.sparse import products as products
@@ -123,14 +125,18 @@ _index_method("row_indices", False, 1)
 
 # -- other layouts -------------------------------------------------------------------------------------------
 @attached
-def to_dense(self: SparseTensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Any:
+def to_dense(self: SparseTensor, dtype: DType = None, *, masked_grad: bool | None = None) -> Any:
     if dtype is not None:
         raise RuntimeError("dtype argument is not supported by sparse_to_dense")
     return dense_of(self)
 
 
 def converted(
-    tensor: Any, form: Any, dims: int | None = None, block: Any = None, dense_dims: int | None = None
+    tensor: Tensor,
+    form: layout,
+    dims: int | None = None,
+    block: Sequence[int] | None = None,
+    dense_dims: int | None = None,
 ) -> Any:
     """A tensor, dense or sparse, in a sparse layout."""
     if dense_dims and form is not sparse_coo:
@@ -158,7 +164,7 @@ def converted(
     return found if form is sparse_coo else compress(found, form, block)
 
 
-def masked(tensor: Any, mask: Any) -> SparseTensor:
+def masked(tensor: Tensor, mask: Tensor) -> SparseTensor:
     """The elements of a tensor at the places of a sparse one."""
     if not isinstance(mask, SparseTensor):
         raise RuntimeError("sparse_mask(): expected mask to be sparse")
@@ -173,7 +179,7 @@ def masked(tensor: Any, mask: Any) -> SparseTensor:
 
 # -- sizes ---------------------------------------------------------------------------------------------------
 @attached
-def sparse_resize_(self: SparseTensor, size: Any, sparse_dim: int, dense_dim: int) -> SparseTensor:
+def sparse_resize_(self: SparseTensor, size: Sizes, sparse_dim: int, dense_dim: int) -> SparseTensor:
     sizes = Size(size)
     if sparse_dim + dense_dim != len(sizes):
         raise RuntimeError(
@@ -198,7 +204,9 @@ def sparse_resize_(self: SparseTensor, size: Any, sparse_dim: int, dense_dim: in
 
 
 @attached
-def sparse_resize_and_clear_(self: SparseTensor, size: Any, sparse_dim: int, dense_dim: int) -> SparseTensor:
+def sparse_resize_and_clear_(
+    self: SparseTensor, size: Sizes, sparse_dim: int, dense_dim: int
+) -> SparseTensor:
     sizes = Size(size)
     rows: Any = self.places[0].array
     xp = namespace(rows)
@@ -210,7 +218,7 @@ def sparse_resize_and_clear_(self: SparseTensor, size: Any, sparse_dim: int, den
 
 # -- reading -------------------------------------------------------------------------------------------------
 @attached
-def __getitem__(self: SparseTensor, key: Any) -> Any:
+def __getitem__(self: SparseTensor, key: object) -> Any:
     keys = key if isinstance(key, tuple) else (key,)
     given = sum(1 for each in keys if each is not None and each is not Ellipsis)
     found: Any = self
@@ -239,7 +247,7 @@ def __getitem__(self: SparseTensor, key: Any) -> Any:
 
 
 # -- products ------------------------------------------------------------------------------------------------
-def _needs_sparse(name: str, tensor: Any) -> SparseTensor:
+def _needs_sparse(name: str, tensor: Tensor) -> SparseTensor:
     if not isinstance(tensor, SparseTensor):
         raise NotImplementedError(
             f"Could not run 'aten::{name}' with arguments from the 'CPU' backend: the first "
@@ -248,14 +256,14 @@ def _needs_sparse(name: str, tensor: Any) -> SparseTensor:
     return tensor
 
 
-def smm(input: Any, mat: Any) -> Any:
+def smm(input: Tensor, mat: Tensor) -> Any:
     """See `weft.tensor.layouts.smm`."""
     source = _needs_sparse("smm", input)
     return sspaddmm(emptied(sparse(sparse_coo, as_coo(source).places, as_coo(source).elements, (
         source.sizes[0], mat.shape[1]))), source, mat, 0, 1)  # fmt: skip
 
 
-def sspaddmm(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
+def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, beta: Number, alpha: Number) -> Any:
     """See `weft.tensor.layouts.sspaddmm`."""
     start, factor = _needs_sparse("sspaddmm", input), _needs_sparse("sspaddmm", mat1)
     kept = products.rows_that_are(factor, mat2)
@@ -272,13 +280,13 @@ def sspaddmm(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
     return sparse(sparse_coo, (moved,), whole, start.sizes)
 
 
-def hspmm(mat1: Any, mat2: Any) -> Any:
+def hspmm(mat1: Tensor, mat2: Tensor) -> Any:
     """See `weft.tensor.layouts.hspmm`."""
     return products.rows_that_are(_needs_sparse("hspmm", mat1), mat2)
 
 
 # -- lookups -------------------------------------------------------------------------------------------------
-def rows_of_table(gradient: Any, indices: Any, shape: tuple[int, ...], padding: int) -> SparseTensor:
+def rows_of_table(gradient: object, indices: Any, shape: tuple[int, ...], padding: int) -> SparseTensor:
     """The gradient of a table of which rows were looked up, where it is to be recorded itself."""
     flat = ops.reshape(indices, (-1,)) if isinstance(indices, Tensor) else wrap(indices.reshape(-1))
     rows = ops.reshape(gradient, (flat.shape[0], shape[1]))

@@ -9,10 +9,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from weft.core.arrays import namespace
+from weft.core.arrays import Array, namespace
 from weft.core.dtypes import bool_, int64
-from weft.core.types import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
+from weft.core.types import layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from weft.ops.record import ops
+from weft.ops.values import Sizes
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.sparse.base import SparseTensor, sparse
 
@@ -32,7 +33,7 @@ def numbers_of(tensor: SparseTensor) -> Any:
     return found
 
 
-def check_range(rows: Any, sizes: Any) -> None:
+def check_range(rows: Array, sizes: Sizes) -> None:
     """Refuses places outside of the tensor."""
     for dim, (row, size) in enumerate(zip(rows, sizes)):
         if row.size and int(row.min()) < 0:
@@ -44,7 +45,7 @@ def check_range(rows: Any, sizes: Any) -> None:
             )
 
 
-def rows_of(numbers: Any, sizes: Any) -> Tensor:
+def rows_of(numbers: Array, sizes: Sizes) -> Tensor:
     """Coordinates of positions: the other way round."""
     xp = namespace(numbers)
     rows = []
@@ -69,7 +70,7 @@ def coalesced(tensor: SparseTensor) -> SparseTensor:
     )
 
 
-def summed(elements: Tensor, groups: Any, count: int) -> Any:
+def summed(elements: Tensor, groups: Array, count: int) -> Any:
     """Sums of elements by group; of truths, whether one is true."""
     kind = elements.dtype
     start = ops.new_zeros(elements, (count, *elements.shape[1:]))
@@ -91,7 +92,7 @@ def sparse_dims(tensor: SparseTensor) -> int:
     return tensor.places[0].shape[0] if tensor.form is sparse_coo else 2
 
 
-def looked_up(value: Any, mask: SparseTensor) -> Any:
+def looked_up(value: Tensor, mask: SparseTensor) -> Any:
     """The elements of a tensor at the places of a mask; zero where a sparse one has none."""
     if mask.form is not sparse_coo:
         found = as_coo(mask)
@@ -176,7 +177,7 @@ def blocks_from(elements: Tensor, like: SparseTensor) -> Any:
     return ops.reshape(elements, tuple(like.elements.shape))
 
 
-def compress(tensor: SparseTensor, form: Any, block: Any = None) -> SparseTensor:
+def compress(tensor: SparseTensor, form: layout, block: Any = None) -> SparseTensor:
     """A tensor in a compressed layout."""
     if tensor.form is form and (form not in BLOCKS or tuple(tensor.elements.shape[1:3]) == tuple(block)):
         return tensor
@@ -200,14 +201,14 @@ def compress(tensor: SparseTensor, form: Any, block: Any = None) -> SparseTensor
     return sparse(form, (pointers, wrap(inner)), elements, found.sizes, True)
 
 
-def pointers_of(sorted_places: Any, count: int) -> Tensor:
+def pointers_of(sorted_places: Array, count: int) -> Tensor:
     """Where each row begins among sorted ones, and where the last one ends."""
     xp = namespace(sorted_places)
     counts = xp.bincount(sorted_places, minlength=count) if sorted_places.size else xp.zeros(count, xp.int64)
     return wrap(xp.concatenate([xp.zeros(1, xp.int64), xp.cumsum(counts).astype(xp.int64)]))
 
 
-def _blocked(found: SparseTensor, form: Any, block: tuple[int, ...]) -> SparseTensor:
+def _blocked(found: SparseTensor, form: layout, block: tuple[int, ...]) -> SparseTensor:
     height, width = block
     sizes = found.sizes
     if len(block) != 2 or height <= 0 or width <= 0:

@@ -13,6 +13,7 @@ from weft.core.arrays import namespace
 from weft.core.dims import wrap_dim
 from weft.core.types import sparse_coo, sparse_csr
 from weft.ops.record import ops
+from weft.ops.values import DType, Number
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.sparse.base import SparseTensor, refuse, sparse, taking
 from weft.tensor.sparse.calls import added_to
@@ -148,13 +149,14 @@ def bmm(a: Any, b: Any) -> Any:
 
 
 @taking(ops.addmm)
-def addmm(start: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
+def addmm(start: Any, a: Any, b: Tensor, beta: Number, alpha: Number) -> Any:
     product = mm(a, b) if isinstance(a, SparseTensor) or isinstance(b, SparseTensor) else ops.mm(a, b)
     if alpha != 1:
         product = product * alpha
     if isinstance(start, SparseTensor):
         if isinstance(product, SparseTensor):
-            return product if beta == 0 else coalesced(as_coo(start * beta + product))
+            whole: Any = start * beta + product
+            return product if beta == 0 else coalesced(as_coo(whole))
         raise RuntimeError("addmm: a sparse matrix can only be added to by a product of sparse matrices")
     if isinstance(product, SparseTensor):
         return added_to(start * beta, product)
@@ -162,20 +164,21 @@ def addmm(start: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
 
 
 @taking(ops.addmv)
-def addmv(start: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
+def addmv(start: Any, a: Any, b: Tensor, beta: Number, alpha: Number) -> Any:
     return start * beta + mv(a, b) * alpha
 
 
 @taking(ops.nn_functional_linear)
-def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+def linear(x: Any, weight: Any, bias: Tensor | None = None) -> Any:
     product = matmul(x, swapped(weight))
     return product if bias is None else product + bias
 
 
 # -- softmax -------------------------------------------------------------------------------------------------
-def softmax(a: SparseTensor, dim: int, dtype: Any = None, logarithm: bool = False) -> SparseTensor:
+def softmax(a: SparseTensor, dim: int, dtype: DType = None, logarithm: bool = False) -> SparseTensor:
     """Softmax over what is stored along a dimension: what is not counts as minus infinity."""
-    source = coalesced(as_coo(a if dtype is None else a.to(dtype)))
+    given: Any = a if dtype is None else a.to(dtype)
+    source = coalesced(as_coo(given))
     place, count = wrap_dim(dim, a.dim()), sparse_dims(source)
     if place >= count:
         face = ops.log_softmax if logarithm else ops.softmax
@@ -201,7 +204,7 @@ def softmax(a: SparseTensor, dim: int, dtype: Any = None, logarithm: bool = Fals
     return source.like(powers / ops.index_select(sums, 0, own))
 
 
-def sampled(start: Any, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> SparseTensor:
+def sampled(start: Any, a: Any, b: Tensor, beta: Number = 1, alpha: Number = 1) -> Any:
     """beta * start + alpha * (a @ b), at the places of `start` only."""
     found = as_coo(start)
     rows, columns = found.places[0].array

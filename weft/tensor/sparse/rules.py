@@ -6,13 +6,15 @@ rule does its work on the indices as arrays, and on the elements by ops, which a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from weft.core.arrays import namespace
+from weft.core.arrays import Array, namespace
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import promote_types, result_dtype
 from weft.core.types import Size, sparse_coo
 from weft.ops.record import ops
+from weft.ops.values import DeviceLike, Dims, DType, Number, Sizes
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.sparse.base import SparseTensor, refuse, sparse, taking, writing
 from weft.tensor.sparse.calls import added_to, keep_zeros, replace
@@ -54,7 +56,7 @@ def same_sizes(name: str, a: Tensor, b: Tensor) -> None:
 
 # -- arithmetic ----------------------------------------------------------------------------------------------
 @taking(ops.add)
-def _add(a: Any, b: Any, alpha: Any) -> Any:
+def _add(a: Any, b: Any, alpha: Number) -> Any:
     if not isinstance(a, SparseTensor):
         if is_number(a):
             raise RuntimeError(
@@ -86,34 +88,34 @@ def same_places(a: SparseTensor, b: SparseTensor) -> bool:
 
 
 @taking(ops.neg)
-def _neg(a: Any) -> Any:
+def _neg(a: SparseTensor) -> Any:
     return a.like(ops.neg(a.elements))
 
 
 @taking(ops.reshape)
-def _reshape(a: Any, shape: Any) -> Any:
+def _reshape(a: SparseTensor, shape: Sizes) -> Any:
     raise RuntimeError("reshape is not implemented for sparse tensors")
 
 
 @taking(ops.sub)
-def _sub(a: Any, b: Any, alpha: Any) -> Any:
+def _sub(a: Any, b: Any, alpha: Number) -> Any:
     return _add(a, b, -alpha)
 
 
 @taking(ops.rsub)
-def _rsub(a: Any, b: Any, alpha: Any) -> Any:
+def _rsub(a: Any, b: Any, alpha: Number) -> Any:
     return _add(b, a, -alpha)
 
 
 @writing(ops.add)
-def _add_into(target: Any, other: Any, alpha: Any) -> Any:
+def _add_into(target: Tensor, other: Any, alpha: Number) -> Any:
     if isinstance(target, SparseTensor):
         return replace(target, _add(target, other, alpha))
     return added_to(target, other, alpha)
 
 
 @writing(ops.sub)
-def _sub_into(target: Any, other: Any, alpha: Any) -> Any:
+def _sub_into(target: Tensor, other: Any, alpha: Number) -> Any:
     return _add_into(target, other, -alpha)
 
 
@@ -143,7 +145,7 @@ def _intersection(a: SparseTensor, b: SparseTensor) -> SparseTensor:
 
 
 @taking(ops.div)
-def _div(a: Any, b: Any, rounding_mode: Any) -> Any:
+def _div(a: Any, b: Any, rounding_mode: str | None) -> Any:
     if not isinstance(a, SparseTensor):
         refuse(ops.div, b)
     if not is_number(b):
@@ -178,34 +180,34 @@ def _pow(a: Any, exponent: Any) -> Any:
 
 # -- copies --------------------------------------------------------------------------------------------------
 @taking(ops.clone)
-def _clone(a: Any, memory_format: Any) -> Any:
+def _clone(a: SparseTensor, memory_format: object) -> Any:
     places = tuple([place.clone() for place in a.places])
     return sparse(a.form, places, ops.clone(a.elements), a.sizes, a.ordered)
 
 
 @taking(ops._to_copy)
-def _to_copy(a: Any, dtype: Any, memory_format: Any) -> Any:
+def _to_copy(a: SparseTensor, dtype: DType, memory_format: object) -> Any:
     return a.like(a.elements.to(dtype, copy=True))
 
 
 @taking(ops._to_device)
-def _to_device(a: Any, device: Any, source: Any) -> Any:
+def _to_device(a: SparseTensor, device: DeviceLike, source: Tensor) -> Any:
     places = tuple([place.to(device) for place in a.places])
     return sparse(a.form, places, a.elements.to(device), a.sizes, a.ordered)
 
 
 @taking(ops.alias)
-def _alias(a: Any) -> Any:
+def _alias(a: SparseTensor) -> Any:
     return a.like(ops.alias(a.elements))
 
 
 @taking(ops.contiguous)
-def _contiguous(a: Any, memory_format: Any) -> Any:
+def _contiguous(a: SparseTensor, memory_format: object) -> Any:
     return a
 
 
 @writing(ops.copy)
-def _copy_into(target: Any, source: Any, non_blocking: bool) -> Any:
+def _copy_into(target: Tensor, source: Tensor, non_blocking: bool) -> Any:
     if not isinstance(target, SparseTensor) or not isinstance(source, SparseTensor):
         raise RuntimeError(
             "copy_() between dense and sparse Tensors is not implemented! Found self type = "
@@ -220,7 +222,7 @@ def _copy_into(target: Any, source: Any, non_blocking: bool) -> Any:
     return replace(target, copied.like(copied.elements.to(target.dtype)))
 
 
-def emptied(a: SparseTensor, dtype: Any = None) -> SparseTensor:
+def emptied(a: SparseTensor, dtype: DType = None) -> SparseTensor:
     """A tensor of the same kind, in which nothing is stored."""
     elements = ops.new_zeros(a.elements.detach(), (0, *a.elements.shape[1:]), dtype=dtype)
     first, *others = [place.array for place in a.places]
@@ -233,12 +235,12 @@ def emptied(a: SparseTensor, dtype: Any = None) -> SparseTensor:
 
 
 @taking(ops.zero)
-def _zero(a: Any) -> Any:
+def _zero(a: SparseTensor) -> Any:
     return emptied(a)
 
 
 @taking(ops.zeros_like, ops.empty_like)
-def _zeros_like(a: Any, dtype: Any, layout: Any, device: Any, *options: Any) -> Any:
+def _zeros_like(a: SparseTensor, dtype: DType, layout: object, device: DeviceLike, *options: object) -> Any:
     made = emptied(a, dtype)
     return made if not (options and options[-2:-1] == (True,)) else made.requires_grad_()
 
@@ -267,7 +269,7 @@ def permuted(a: SparseTensor, dims: tuple[int, ...]) -> SparseTensor:
 
 
 @taking(ops.permute)
-def _permute(a: Any, dims: Any) -> Any:
+def _permute(a: SparseTensor, dims: Sequence[int]) -> Any:
     wanted = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
     if len(wanted) != a.dim():
         raise RuntimeError(
@@ -279,7 +281,7 @@ def _permute(a: Any, dims: Any) -> Any:
 
 
 @taking(ops.transpose)
-def _transpose(a: Any, dim0: int, dim1: int) -> Any:
+def _transpose(a: SparseTensor, dim0: int, dim1: int) -> Any:
     dims = list(range(a.dim()))
     one, two = wrap_dim(dim0, a.dim()), wrap_dim(dim1, a.dim())
     dims[one], dims[two] = dims[two], dims[one]
@@ -287,7 +289,7 @@ def _transpose(a: Any, dim0: int, dim1: int) -> Any:
 
 
 @taking(ops.t)
-def _t(a: Any) -> Any:
+def _t(a: SparseTensor) -> Any:
     if a.dim() > 2:
         raise RuntimeError(
             f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but self is {a.dim()}D"
@@ -296,7 +298,7 @@ def _t(a: Any) -> Any:
 
 
 @taking(ops.unsqueeze)
-def _unsqueeze(a: Any, dim: int) -> Any:
+def _unsqueeze(a: SparseTensor, dim: int) -> Any:
     a = as_coo(a)
     place, count = wrap_dim(dim, a.dim() + 1), sparse_dims(a)
     sizes = (*a.sizes[:place], 1, *a.sizes[place:])
@@ -345,7 +347,7 @@ def _stack(tensors: Any, dim: int) -> Any:
 
 
 # -- selections ----------------------------------------------------------------------------------------------
-def chosen(a: SparseTensor, dim: int, kept: Any, rows: Any, size: int | None, unique: bool) -> Any:
+def chosen(a: SparseTensor, dim: int, kept: Array, rows: Array, size: int | None, unique: bool) -> Any:
     """The elements that are kept, under new coordinates; without the dimension where it has no size."""
     elements = ops.index_select(a.elements, 0, wrap(kept))
     if size is not None:
@@ -359,7 +361,7 @@ def chosen(a: SparseTensor, dim: int, kept: Any, rows: Any, size: int | None, un
 
 
 @taking(ops.select)
-def _select(a: Any, dim: int, index: int) -> Any:
+def _select(a: SparseTensor, dim: int, index: int) -> Any:
     a, place = as_coo(a), wrap_dim(dim, a.dim())
     size = a.sizes[place]
     if not -size <= index < size:
@@ -376,7 +378,7 @@ def _select(a: Any, dim: int, index: int) -> Any:
 
 
 @taking(ops.slice)
-def _slice(a: Any, dim: int, start: Any, end: Any, step: int) -> Any:
+def _slice(a: SparseTensor, dim: int, start: int | None, end: int | None, step: int) -> Any:
     a, place = as_coo(a), wrap_dim(dim, a.dim())
     first, last, step = slice(start, end, step).indices(a.sizes[place])
     if place >= sparse_dims(a):
@@ -393,7 +395,7 @@ def _slice(a: Any, dim: int, start: Any, end: Any, step: int) -> Any:
 
 
 @taking(ops.index_select)
-def _index_select(a: Any, dim: int, index: Any) -> Any:
+def _index_select(a: Any, dim: int, index: Tensor) -> Any:
     if not isinstance(a, SparseTensor):
         refuse(ops.index_select, index)
     a, place = as_coo(a), wrap_dim(dim, a.dim())
@@ -429,13 +431,13 @@ def _index_select(a: Any, dim: int, index: Any) -> Any:
 
 
 @taking(ops.unbind)
-def _unbind(a: Any, dim: int) -> Any:
+def _unbind(a: SparseTensor, dim: int) -> Any:
     return tuple([_select(a, dim, position) for position in range(a.sizes[wrap_dim(dim, a.dim())])])
 
 
 # -- sums ----------------------------------------------------------------------------------------------------
 @taking(ops.sum)
-def _sum(a: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def _sum(a: SparseTensor, dim: Dims, keepdim: bool, dtype: DType) -> Any:
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return a.elements.sum(dtype=dtype)
     dims = sorted({wrap_dim(d, a.dim()) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))})
@@ -462,14 +464,14 @@ def _sum(a: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
 
 
 @taking(ops.any)
-def _any(a: Any, dim: Any, keepdim: bool) -> Any:
+def _any(a: SparseTensor, dim: Dims, keepdim: bool) -> Any:
     if dim is not None:
         refuse(ops.any, a)
     return ops.any(coalesced(as_coo(a)).elements)
 
 
 @taking(ops.norm)
-def _norm(a: Any, p: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def _norm(a: SparseTensor, p: object, dim: Dims, keepdim: bool, dtype: DType) -> Any:
     if dim is not None and len(dim if isinstance(dim, (tuple, list)) else (dim,)) != a.dim():
         raise RuntimeError(
             "norm_sparse currently only supports full reductions, so 'dim' must either be empty"
@@ -480,5 +482,5 @@ def _norm(a: Any, p: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
 
 
 @taking(ops.linalg_vector_norm)
-def _vector_norm(a: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def _vector_norm(a: SparseTensor, ord: object, dim: Dims, keepdim: bool, dtype: DType) -> Any:
     return _norm(a, ord, dim, keepdim, dtype)
