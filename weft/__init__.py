@@ -60,10 +60,12 @@ from weft.autograd.control_flow import map as map  # noqa: E402
 from weft.autograd.control_flow import scan as scan  # noqa: E402
 from weft.autograd.control_flow import while_loop as while_loop  # noqa: E402
 from weft.autograd.grad_mode import *  # noqa: E402, F403
+from weft.core.lazy import lazy as _lazy  # noqa: E402
 from weft.core.lazy import load as _load  # noqa: E402
 from weft.core.seams import seams as _seams  # noqa: E402
 from weft.func import vmap as vmap  # noqa: E402
 from weft.nn import functional as _functional  # noqa: E402, F401
+from weft.ops import custom as _custom  # noqa: E402
 from weft.ops import return_types as return_types  # noqa: E402
 
 _LATE = (
@@ -129,4 +131,6 @@ def _array_namespace(self: _Any, *, api_version: str | None = None) -> _Any:
 
 Tensor.__array_namespace__ = _array_namespace  # type: ignore[method-assign]
 _seams.compile = compile
+_seams.below = _lazy("weft.tensor.below")
+_custom.LATE["aten"] = lambda: _load("weft.tensor.overloads").aten
 _partners.install()

@@ -39,9 +39,10 @@ from weft.core.sparse_array import SparseArray
 from weft.core.threads import SHORTLY, start
 from weft.ops.record import REGISTRY, broadcast_shapes, quiet, run_quietly
 from weft.ops.sweep import LEAF_SEQUENCE, sweep
-from weft.tensor.base import Tensor, wrap
+from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.dispatch import refuse_shape
 from weft.tensor.meta import MetaArray, faking, recorder_of
+from weft.tensor.overrides import has_handler
 from weft.tensor.tape import edges_of
 from weft.tensor.views import is_dense, refuse_overlap
 
@@ -73,6 +74,7 @@ class Task:
         "retain",
         "graph",
         "tensors",
+        "hollow",
         "captures",
         "captured",
         "accumulate",
@@ -92,8 +94,11 @@ class Task:
 
     def __init__(self, retain: bool, graph: bool) -> None:
         self.retain, self.graph = retain, graph
-        # gradients are tensors: to be recorded on the tape, or (fakes have no arrays) by a recorder
-        self.tensors = graph or faking(modes.current())
+        mode = modes.current()
+        self.hollow = faking(mode)
+        # gradients are tensors: to be recorded on the tape, or (fakes have no arrays) by a recorder, or shown
+        # to who handles calls below autograd
+        self.tensors = graph or self.hollow or (type(mode) is not bool and bool(mode.dispatch))
         self.captures: dict[Any, list[tuple[int, int]]] | None = (
             None  # node: (output number, position in the answer)
         )
@@ -173,7 +178,7 @@ class Task:
 
     def given(self, gradient: Any) -> Any:
         """The same for a tensor: where it stands for an array, it is no view, whatever that is."""
-        if self.graph or gradient is None or gradient.origin is None:
+        if self.graph or gradient is None or gradient.origin is None or type(gradient) not in PLAIN:
             return gradient
         return gradient.data
 
@@ -201,7 +206,10 @@ class Task:
         if self.accumulate and gradient is not None and leaf.tracked:
             recorder = recorder_of(modes.current()) if self.tensors else None
             if recorder is None or recorder.host.accumulate(leaf, gradient, self.graph) is NotImplemented:
-                accumulate(leaf, gradient, self.tensors, 1)
+                if self.tensors and not self.graph and not self.hollow:
+                    accumulate_offered(leaf, gradient)
+                else:
+                    accumulate(leaf, gradient, self.tensors, 1)
             if leaf.hooks is not None:
                 leaf.hooks.run(ACCUMULATED, leaf, leaf, self)
 
@@ -330,6 +338,19 @@ def check_shape(gradient: Any, shape: tuple[int, ...]) -> None:
     both = broadcast_shapes(shape, gradient.shape)
     if both != shape:
         refuse_shape(shape, both)
+
+
+def accumulate_offered(leaf: Tensor, gradient: Tensor) -> None:
+    """Adds a tensor to a leaf's `.grad` by ops that are not recorded: as `accumulate`, in place."""
+    if leaf.node is not None:
+        raise RuntimeError("leaf variable has been moved into the graph interior")
+    if leaf._grad is not None and not has_handler(leaf._grad) and not has_handler(gradient):
+        before = leaf._grad
+        if gradient.array.shape != before.array.shape:
+            check_shape(gradient.array, before.array.shape)
+        before.add_(gradient)
+    else:
+        accumulate_recorded(leaf, gradient)
 
 
 def accumulate_recorded(leaf: Tensor, gradient: Tensor) -> None:
