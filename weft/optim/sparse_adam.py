@@ -49,8 +49,8 @@ class SparseAdam(Ruled):
     >>> x = weft.ones(3, requires_grad=True)
     >>> x.grad = weft.sparse_coo_tensor([[1]], [4.0], (3,))
     >>> weft.optim.SparseAdam([x], lr=0.5).step()
-    >>> x.tolist()
-    [1.0, 0.5, 1.0]
+    >>> x
+    tensor([1.0000, 0.5000, 1.0000], requires_grad=True)
     """
 
     _form = staticmethod(sparse_adam)
