@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -81,3 +83,9 @@ def test_decompositions_are_bodies():
 def test_the_namespace_lists_operators():
     assert {"add", "mm", "_softmax", "detach"} <= set(dir(aten))
     assert "Tensor" in aten.add.overloads() and "out" in list(aten.add)
+
+
+def test_operators_without_records_are_there_before_anything_was_handled():
+    text = "import weft; print(weft.ops.aten.detach.default(weft.ones(1)).tolist())"
+    ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr) == ("[1.0]\n", "")

@@ -45,7 +45,7 @@ from weft.tensor.dispatch import (
 )
 from weft.tensor.inplace import dispatch_inplace, node_of_write, set_history, writing_face
 from weft.tensor.meta import MetaArray
-from weft.tensor.overloads import FUNCTIONS, packet_named
+from weft.tensor.overloads import packet_named
 from weft.tensor.overrides import has_handler, noted
 from weft.tensor.plan import OUT, plan_of
 from weft.tensor.saved import Item, PackedValues, unpacked
@@ -331,10 +331,6 @@ def into(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], out: Any) -> Any
 def function_offered(name: str, *args: Any) -> Any:
     """What is answered to a call of an operator that no record stands behind."""
     return offered(packet_named(name).overload("default"), args, {}, args)
-
-
-FUNCTIONS["detach"] = Tensor.detach
-FUNCTIONS["_local_scalar_dense"] = Tensor.item
 
 
 def wary(plain: FunctionType) -> Callable[..., Any]:

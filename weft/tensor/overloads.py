@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from weft.core.naming import naming
 from weft.core.once import once
 from weft.ops import custom
 from weft.ops.overload_forms import bound_of, operator_name, record_named
@@ -139,7 +140,7 @@ class AtenOverload(Overload):
         self._opname, self.op, self.call = packet._opname, packet.op, call
         self.__name__ = f"{packet.__name__}.{overload}"
         self.__qualname__ = self.name()
-        self.__module__ = "weft.ops.aten"
+        self.__module__ = f"{naming.namespace}._ops.aten"
 
     @property
     def _schema(self) -> FunctionSchema:
@@ -164,7 +165,7 @@ class AtenOverload(Overload):
 
     def decompose(self, *args: Any, **kwargs: Any) -> Any:
         """The call in terms of other operators; NotImplemented where it is none of those."""
-        if self.op is None or not self.op.composed:
+        if self.op is None or not self.op.composed or self.form != "function":
             return NotImplemented
         body: Any = self.op.body
         return body(*bound_of(self.op, args, kwargs))
@@ -281,7 +282,10 @@ def _takes(op: Op) -> frozenset[str]:
 
 PACKETS: Final[dict[str, AtenPacket]] = {}
 """Every operator that was asked for, by its name under `aten`."""
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "detach": lambda self: self.detach(),
+    "_local_scalar_dense": lambda self: self.item(),
+}
 """Operators that no record stands behind, by name."""
 
 

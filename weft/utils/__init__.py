@@ -6,7 +6,10 @@ from weft.core.lazy import load as _load
 from weft.core.naming import named
 from weft.utils import checkpoint as checkpoint
 
-_LATE = ("data", "_pytree", "_python_dispatch", "hooks")
+_LATE = (
+    "data", "_pytree", "_python_dispatch", "flop_counter", "hooks", "module_tracker",
+    "selective_checkpoint",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> _Any:
