@@ -14,6 +14,7 @@ from weft.tensor import faces as _faces
 from weft.tensor import facts as _facts  # noqa: F401
 from weft.tensor import indexing as _indexing  # noqa: F401
 from weft.tensor import interchange as _interchange  # noqa: F401
+from weft.tensor import layouts as _layouts  # noqa: F401
 from weft.tensor import legacy as _legacy  # noqa: F401
 from weft.tensor import lowrank as _lowrank  # noqa: F401
 from weft.tensor import older as _older  # noqa: F401
@@ -69,7 +70,7 @@ from weft.ops import return_types as return_types  # noqa: E402
 
 _LATE = (
     "accelerator", "array_api", "backends", "compiler", "cpu", "cuda", "data", "distributed", "distributions",
-    "files", "fx", "jit", "mps", "profiler", "report", "testing", "xpu",
+    "files", "fx", "jit", "mps", "profiler", "report", "sparse", "testing", "xpu",
 )  # fmt: skip
 """Modules that are loaded when they are first asked for."""
 

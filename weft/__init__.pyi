@@ -73,6 +73,7 @@ from weft import profiler as profiler
 from weft import random as random
 from weft import report as report
 from weft import signal as signal
+from weft import sparse as sparse
 from weft import special as special
 from weft import testing as testing
 from weft import utils as utils
@@ -161,6 +162,14 @@ from weft.tensor.interchange import from_dlpack as from_dlpack
 from weft.tensor.interchange import from_numpy as from_numpy
 from weft.tensor.interchange import frombuffer as frombuffer
 from weft.tensor.interchange import to_dlpack as to_dlpack
+from weft.tensor.layouts import dsmm as dsmm
+from weft.tensor.layouts import hsmm as hsmm
+from weft.tensor.layouts import hspmm as hspmm
+from weft.tensor.layouts import resize_as_sparse_ as resize_as_sparse_
+from weft.tensor.layouts import saddmm as saddmm
+from weft.tensor.layouts import smm as smm
+from weft.tensor.layouts import spmm as spmm
+from weft.tensor.layouts import sspaddmm as sspaddmm
 from weft.tensor.legacy import scalar_tensor as scalar_tensor
 from weft.tensor.legacy import typename as typename
 from weft.tensor.lowrank import pca_lowrank as pca_lowrank
@@ -888,6 +897,11 @@ def slice_scatter(input: Tensor, src: Tensor, dim: _int = ..., start: _Any = ...
 def slogdet(input: Tensor, *, out: _Sequence[Tensor] | None = ...) -> _slogdet_result: ...
 def softmax(input: Tensor, dim: _int, dtype: _DType | None = ..., *, axis: _int | None = ..., out: Tensor | None = ...) -> Tensor: ...
 def sort(input: Tensor, dim: _int = ..., descending: _bool = ..., *, stable: _Any = ..., axis: _int | None = ..., out: _Sequence[Tensor] | None = ...) -> _sort_result: ...
+sparse_bsc: _layout
+sparse_bsr: _layout
+sparse_coo: _layout
+sparse_csc: _layout
+sparse_csr: _layout
 def split(input: Tensor, split_size_or_sections: _Any, dim: _int = ..., *, axis: _int | None = ...) -> _tuple[Tensor, ...]: ...
 def split_copy(input: Tensor, split_size_or_sections: _Any, dim: _int = ..., *, axis: _int | None = ...) -> _tuple[Tensor, Tensor, Tensor]: ...
 def split_with_sizes(input: Tensor, split_sizes: _Any, dim: _int = ..., *, axis: _int | None = ...) -> _tuple[Tensor, ...]: ...
