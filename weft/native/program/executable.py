@@ -16,6 +16,7 @@ Each value that lies in memory has a place: a number, by which records name it. 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -32,6 +33,7 @@ from weft.native.ir.definitions import Definition, Direct, Given, Number, Opaque
 from weft.native.ir.scalar import FLOATS, TYPES
 from weft.native.ir.sizes import (
     Amount,
+    At,
     Size,
     Sizes,
     Truth,
@@ -51,7 +53,7 @@ from weft.native.plan.build import Built
 from weft.native.plan.copy_operands import CopyOperands
 from weft.native.plan.fuse import Plan, fused
 from weft.native.plan.fuse_epilogue import FuseEpilogues
-from weft.native.plan.memory import Lifetime, in_runs, placed, placed_in_slots
+from weft.native.plan.memory import Lifetime, in_runs, placed, placed_open
 from weft.native.plan.order import NATIVE, bunches, is_python, ordered, reads_of, wished, writes_of
 from weft.native.plan.rewrite import Definitions, Rule
 from weft.native.plan.transpose_products import TransposeProducts
@@ -339,7 +341,7 @@ class Executable(OpenRows):
             "strides": [strides_of(v) for _, v in made],
         }
         inside = {p: v for p, v in ours.items() if p not in wanted}
-        place = placed if self.plan.sizes is None else placed_in_slots
+        place = placed if self.sizes is None else partial(placed_open, others=calls_around(self.sizes))
         plan = in_runs(self.lifetimes(inside), *self.stacks(inside), place)
         self.formulas["arena"] = [(p, plan.offsets[p]) for p in inside]
         self.formulas["arena_bytes"] = plan.size
@@ -387,6 +389,15 @@ class Executable(OpenRows):
         read = {self.places[id(v)] for s in self.plan.steps if is_python(s) for v in reads_of(s)}
         found = [(place, inside[place]) for place in sorted(read & set(inside))]
         return [(place, v.shape, numpy_type(v.type), offsets[place]) for place, v in found]
+
+
+def calls_around(sizes: Sizes) -> list[Callable[[Any], Any]]:
+    """The numbers of a plan at a quarter of its sizes, and at four times these."""
+    smaller, larger = (
+        {one: max(2, value // down) * up if one.kind is int else value for one, value in sizes.values.items()}
+        for down, up in ((4, 1), (1, 4))
+    )
+    return [At(smaller), At(larger)]
 
 
 def draft_work(step: Any) -> int:
