@@ -200,14 +200,14 @@ def _asking_tracers() -> Iterator[None]:
                 seams.tracer = None
 
 
-class Place:
+class ToBeGiven:
     """What stands in `concrete_args` for values that are not told."""
 
     def __repr__(self) -> str:
         return "PH"
 
 
-PH: Final = Place()
+PH: Final = ToBeGiven()
 
 
 def _holds_place(value: Any) -> bool:

@@ -18,7 +18,7 @@ from weft.nn.modules.module import Module
 from weft.trace.module import GraphModule
 
 
-class Part:
+class GraphPart:
     """One part: its nodes, what they read from outside, and which of them are read there."""
 
     def __init__(self, name: str) -> None:
@@ -45,12 +45,12 @@ def split_module(
     `split_callback`. `qualname_map` is filled with where attributes of theirs were before.
     """
     affix = "" if partition_affix is None else f"{partition_affix}_"
-    parts: dict[str, Part] = {}
-    part_of: dict[Node, Part] = {}
+    parts: dict[str, GraphPart] = {}
+    part_of: dict[Node, GraphPart] = {}
     for node in m.graph.nodes:
         if node.op not in ("placeholder", "get_attr", "output"):
             name = f"submod_{affix}{split_callback(node)}"
-            part_of[node] = parts.setdefault(name, Part(name))
+            part_of[node] = parts.setdefault(name, GraphPart(name))
             part_of[node].nodes.append(node)
     for node in m.graph.nodes:
         _note_reads(node, part_of)
@@ -61,7 +61,7 @@ def split_module(
     return _outer(m, root_m, order, attributes, tuple_return)
 
 
-def _note_reads(node: Node, part_of: dict[Node, Part]) -> None:
+def _note_reads(node: Node, part_of: dict[Node, GraphPart]) -> None:
     own = part_of.get(node)
     for used in node.all_input_nodes:
         source = part_of.get(used)
@@ -75,9 +75,9 @@ def _note_reads(node: Node, part_of: dict[Node, Part]) -> None:
                 own.after[source.name] = None
 
 
-def _in_order(parts: dict[str, Part]) -> list[Part]:
+def _in_order(parts: dict[str, GraphPart]) -> list[GraphPart]:
     """The parts, each behind those that it reads from, else as they come."""
-    order: list[Part] = []
+    order: list[GraphPart] = []
     left = dict(parts)
     while left:
         ready = next((part for part in left.values() if not left.keys() & part.after.keys()), None)
@@ -88,7 +88,7 @@ def _in_order(parts: dict[str, Part]) -> list[Part]:
 
 
 def _module_of(
-    part: Part, root: Module, names: dict[str, str] | None, keep_names: bool, as_tuple: bool
+    part: GraphPart, root: Module, names: dict[str, str] | None, keep_names: bool, as_tuple: bool
 ) -> GraphModule:
     graph = Graph()
     inside: dict[Node, Node] = {}
@@ -113,7 +113,7 @@ def _module_of(
 
 
 def _outer(
-    m: GraphModule, root: Module, order: list[Part], attributes: dict[str, Any], as_tuple: bool
+    m: GraphModule, root: Module, order: list[GraphPart], attributes: dict[str, Any], as_tuple: bool
 ) -> GraphModule:
     """What calls the parts."""
     graph = Graph()
