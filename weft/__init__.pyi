@@ -1,14 +1,17 @@
 """Generated from the op records by `python -m weft.tensor.stubs`; do not edit."""
 
 from builtins import bool as _bool
+from builtins import dict as _dict
 from builtins import float as _float
 from builtins import int as _int
 from builtins import str as _str
 from builtins import tuple as _tuple
+from collections.abc import Callable as _Callable
 from collections.abc import Sequence as _Sequence
 from typing import Any as _Any
 from typing import Literal as _Literal
 from typing import overload as _overload
+from weft.compiler import Target as _Target
 from weft.core.dtypes import dtype as _dtype
 from weft.core.generator import Generator as _Generator
 from weft.core.types import layout as _layout
@@ -476,7 +479,10 @@ def clip_(input: Tensor, min: Tensor | _Number | None = ..., max: Tensor | _Numb
 def clone(input: Tensor, *, memory_format: _memory_format | None = ...) -> Tensor: ...
 def column_stack(tensors: _Sequence[Tensor], *, out: Tensor | None = ...) -> Tensor: ...
 def combinations(input: Tensor, r: _int = ..., with_replacement: _bool = ...) -> Tensor: ...
-def compile(model: _Any = ..., *, fullgraph: _Any = ..., dynamic: _Any = ..., backend: _Any = ..., mode: _Any = ..., options: _Any = ..., disable: _Any = ..., recompile_limit: _Any = ...) -> _Any: ...
+@_overload
+def compile(model: _Target, *, fullgraph: _bool = ..., dynamic: _bool | None = ..., backend: _Any | None = ..., mode: _str | None = ..., options: _dict[_str, _Any] | None = ..., disable: _bool = ..., recompile_limit: _int | None = ...) -> _Target: ...
+@_overload
+def compile(model: None = ..., *, fullgraph: _bool = ..., dynamic: _bool | None = ..., backend: _Any | None = ..., mode: _str | None = ..., options: _dict[_str, _Any] | None = ..., disable: _bool = ..., recompile_limit: _int | None = ...) -> _Callable[[_Target], _Target]: ...
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
 complex128: _dtype
 complex64: _dtype
