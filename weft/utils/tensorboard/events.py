@@ -12,13 +12,14 @@ import itertools
 import os
 import socket
 import struct
-import threading
 import time
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+
+from weft.core.once import lock
 
 POLYNOMIAL = 0x82F63B78
 """Of CRC-32C, its bits reversed."""
@@ -141,7 +142,7 @@ class EventFile:
         name = f"events.out.tfevents.{int(time.time()):010d}.{host}.{os.getpid()}.{number}{suffix}"
         self.path = folder / name
         self.max_queue, self.flush_secs = max_queue, flush_secs
-        self._lock = threading.Lock()
+        self._lock = lock()
         self._file = open(self.path, "xb")  # noqa: SIM115  # open as long as this object is
         self._waiting, self._flushed = 0, time.monotonic()
         self.write(event(data(3, "brain.Event:2"), None))

@@ -16,8 +16,8 @@ from typing import Any, Self
 
 import numpy as np
 
+import weft.utils.tensorboard.summaries as summaries
 from weft.core.lazy import load
-from weft.utils.tensorboard import summaries
 from weft.utils.tensorboard.events import EventFile, data, event, whole
 
 
