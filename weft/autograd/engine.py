@@ -101,8 +101,6 @@ def grad(
         )
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
-    if materialize_grads and any(isinstance(value, GradientEdge) for value in wanted):
-        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
     keep = create_graph if retain_graph is None else retain_graph
     if highest((outputs, wanted, grad_outputs)) is not None and not is_grads_batched:
         given = None if grad_outputs is None else _sequence(grad_outputs)
@@ -112,6 +110,8 @@ def grad(
     else:
         results = _captured(outputs, wanted, grad_outputs, keep, create_graph, unused)
     if materialize_grads:
+        if any(g is None and isinstance(x, GradientEdge) for x, g in zip(wanted, results)):
+            raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
         results = tuple(
             ops.zeros_like(x, requires_grad=create_graph) if g is None else g for x, g in zip(wanted, results)
         )
