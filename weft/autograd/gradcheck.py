@@ -467,11 +467,12 @@ class _Check:
 
     def gradients_of_undefined(self, outputs: tuple[Any, ...], seeds: tuple[Any, ...]) -> tuple[Any, ...]:
         try:
-            return grad(outputs, self.wanted, seeds, allow_unused=True)
+            found: tuple[Any, ...] = grad(outputs, self.wanted, seeds, allow_unused=True)
         except RuntimeError as error:
             let_through(error)
             warn_at_level(NEW_CHECK, UserWarning, stacklevel=6)
             raise GradcheckError(REFUSED_UNDEFINED) from error
+        return found
 
     def check_batched(self) -> None:
         """Gradients taken several at a time equal those taken one by one."""
