@@ -107,7 +107,11 @@ def grad(
     if materialize_grads and any(isinstance(value, GradientEdge) for value in wanted):
         raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
     keep = create_graph if retain_graph is None else retain_graph
-    if highest((outputs, wanted, grad_outputs)) is not None and not is_grads_batched:
+    top = highest((outputs, wanted, grad_outputs))
+    if top is not None and not top.level.number:  # sparse tensors: gradients are those of what they store
+        rest = (keep, create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads)
+        return top.gradients_of_parts(grad, _sequence(outputs), wanted, grad_outputs, rest)
+    if top is not None and not is_grads_batched:
         given = None if grad_outputs is None else _sequence(grad_outputs)
         results = _checked_use(Wrapper.gradients(_sequence(outputs), wanted, given, create_graph), unused)
     elif is_grads_batched and grad_outputs is not None:

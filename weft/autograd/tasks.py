@@ -35,6 +35,7 @@ from weft.core.arrays import MODULES, namespace
 from weft.core.interrupts import let_through
 from weft.core.once import lock
 from weft.core.seams import seams
+from weft.core.sparse_array import SparseArray
 from weft.core.threads import SHORTLY, start
 from weft.ops.record import REGISTRY, broadcast_shapes, quiet, run_quietly
 from weft.ops.sweep import LEAF_SEQUENCE, sweep
@@ -171,6 +172,8 @@ class Task:
         if gradient is None:
             return None
         known = self.faces.get(id(gradient))
+        if type(gradient) is SparseArray:
+            return gradient.tensor()
         return wrap(gradient) if known is None or known.array is not gradient else known
 
     def given(self, gradient: Any) -> Any:
@@ -281,13 +284,19 @@ def accumulate(leaf: Tensor, gradient: Any, graph: bool, held: int = 0) -> None:
                 or not gradient.flags.writeable
                 or not is_dense(gradient)  # of compiled code: expanded, as the leaf is
             ):
+                if type(gradient) is SparseArray:
+                    leaf._grad = gradient.tensor().clone()
+                    return
                 gradient = copy_in_layout(gradient, layout)
             made = wrap(gradient)
             if leaf._grad is None:  # still: a handler of signals may have run a backward of its own
                 leaf._grad = made
                 return
         before = leaf._grad
-        into = before.array
+        into: Any = before.array
+        if type(into) is SparseArray or type(gradient) is SparseArray:
+            accumulate_sparse(leaf, before, gradient)
+            return
         refuse_overlap(into)
         if gradient.shape != into.shape:
             check_shape(gradient, into.shape)
@@ -301,6 +310,15 @@ def accumulate(leaf: Tensor, gradient: Any, graph: bool, held: int = 0) -> None:
         else:
             before.array = quiet(namespace(into).add, into, gradient).astype(into.dtype, copy=False)
         before.bump()
+
+
+def accumulate_sparse(leaf: Tensor, before: Tensor, gradient: Any) -> None:
+    """Adds where one of the two is sparse: in place, unless the sum is dense and what was there is not."""
+    with modes.within(grad=False):
+        if type(gradient) is SparseArray:
+            before.add_(gradient.tensor())
+        else:
+            leaf._grad = wrap(gradient) + before
 
 
 def copy_in_layout(gradient: Any, layout: Any) -> Any:
@@ -343,9 +361,11 @@ def accumulate_recorded(leaf: Tensor, gradient: Tensor) -> None:
         leaf._grad = REGISTRY["add"](before, gradient)
         return
     array = leaf.array
-    if type(array) is MetaArray or gradient.array.strides == array.strides or not is_dense(array):
+    given: Any = gradient.array
+    sparse = type(given) is SparseArray
+    if sparse or type(array) is MetaArray or gradient.array.strides == array.strides or not is_dense(array):
         made = REGISTRY["clone"](gradient)
-        if type(made.array) is not MetaArray and made.array.strides != array.strides:
+        if not sparse and type(made.array) is not MetaArray and made.array.strides != array.strides:
             made.array = copy_in_layout(made.array, array)
     else:
         made = REGISTRY["new_empty_strided"](gradient, leaf.shape, leaf.stride())

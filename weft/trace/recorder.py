@@ -365,6 +365,10 @@ class Recorder:
             raise Break("data-dependent-shape", f"how many elements {name.strip('_')} gives")
         raise Break("data-dependent-value", f"the elements of a tensor ({name})")
 
+    def refuse_sparse(self) -> NoReturn:
+        """A sparse tensor is made, which a graph cannot hold."""
+        raise Break("sparse-tensor", "a sparse tensor")
+
     def copied(self, array: MetaArray, made: MetaArray) -> None:
         """Elements are kept before they are overwritten: a matter for those who look inside calls."""
 
