@@ -80,7 +80,7 @@ class Op:
 
     __slots__ = (
         "name", "kind", "signature", "kernel", "rule", "promotion", "body", "known", "known_scalar", "face",
-        "operands", *DEFAULTS,
+        "operands", "paths", *DEFAULTS,
     )  # fmt: skip
     vjp: tuple[Rule | None, ...] | Joint | None
     jvp: Rule | None
@@ -151,6 +151,7 @@ class Op:
             self.kernel = native_above(self, kernel)
         self.known: set[Any] = set()  # dtypes (or tuples of them) for which the kernel alone is right
         self.known_scalar: dict[type, set[np.dtype[Any]]] = {float: set(), int: set()}
+        self.paths: dict[Any, Callable[..., Any]] | None = {}  # of `weft.tensor.settled`
         self.operands = _ufunc_operands(self)
         self.face: Callable[..., Any] = _no_face
         if self.qualified_name in REGISTRY:
@@ -191,6 +192,13 @@ class Op:
         elif self.kind is Kind.VIEW and not kwargs and type(args[0]) is ndarray:
             if len(args) == 1 or type(args[1]) not in INTERPRETERS:
                 return self.kernel(*self.signature.bind(args, kwargs))  # type: ignore[misc]
+        elif not kwargs and type(args[0]) in FACED and len(args) <= self.signature.positional:
+            for value in args:
+                kind = type(value)
+                if kind in INTERPRETERS or kind is list or kind is tuple:
+                    break
+            else:
+                return self.face(*args)
         for value in args:
             kind = type(value)
             if kind is ndarray or kind in DEVICES:
@@ -242,6 +250,11 @@ class Op:
 REGISTRY: Final[dict[str, Op]] = {}
 INTERPRETERS: Final[dict[type, Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]]] = {}
 """Value classes that take op calls over (`Batched`): class to handler."""
+
+
+FACED: Final[set[type]] = set()
+"""Classes of the tensor layer: a call whose first argument is of one goes to the face, unless an interpreter
+takes it."""
 
 
 class Ops:

@@ -41,6 +41,7 @@ from weft.tensor.meta import (
 )
 from weft.tensor.plan import OUT, Plan, plan_of
 from weft.tensor.saved import pack_saved
+from weft.tensor.settled import UNSURE, settle
 from weft.tensor.storage import rearrange
 from weft.tensor.tape import INFERENCE, complex_class, next_sequence
 from weft.tensor.views import check_overlap, make_view, refresh, refuse_overlap
@@ -118,6 +119,8 @@ def dispatch(op: Op, bound: tuple[Any, ...], casts: bool = True) -> Any:
         arrays = op.on_arrays(raw) if op.kind is not Kind.CREATE else create_at(op, raw, types)
         if op.trusted and op.promotion is None and tensors and not involves_complex(tensors, []):
             op.known.add(dtypes_key(tensors))
+        if type(mode) is bool and op.paths is not None:
+            settle(op, original, types, arrays)
     results = finish_call(op, bound, tensors, arrays, mode, grad)
     if bound is not original and isinstance(results, Tensor) and results.node is not None:
         watch_indices(op, original, results.node)
@@ -155,7 +158,6 @@ def hollow_key(op: Op, bound: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple(key) if hollow else None
 
 
-UNSURE = object()
 NUMBERS: Final = frozenset({bool, int, float, complex, type(None)})
 """Classes of Python's own numbers, and of what stands for none."""
 

@@ -28,6 +28,7 @@ from weft.tensor.face_signatures import FaceSignature
 from weft.tensor.inplace import dispatch_inplace
 from weft.tensor.node_names import labelled
 from weft.tensor.plan import plan_of
+from weft.tensor.settled import UNSURE, has_paths
 from weft.tensor.tape import next_sequence
 from weft.tensor.views import attach_view, refresh
 
@@ -54,6 +55,7 @@ SHARED: dict[str, Any] = {
     "in_new_form": source.in_new_form,
     "let_through": let_through,
     "NUMBERS": NUMBERS,
+    "UNSURE": UNSURE,
 }
 
 
@@ -73,6 +75,7 @@ def stub(op: Op, name: str, write: Callable[[Op, str], str]) -> FunctionType:
             KS=op.known_scalar,
             N=plan.node_class,
             FACE=function,
+            PATHS=op.paths,
             UFUNC=getattr(op.kernel, "ufunc", None),
             INTO=getattr(op.kernel, "into", None),
             **{f"D_{p.name}": p.default for p in op.signature.parameters},
@@ -105,7 +108,8 @@ _STUB = compile(
 
 
 def function_source(op: Op, name: str) -> str:
-    return source.face_source(op, plan_of(op), name)
+    plan = plan_of(op)
+    return source.face_source(op, plan, name, has_paths(op, plan))
 
 
 def inplace_source(op: Op, name: str) -> str:
