@@ -245,6 +245,14 @@ def _chunk(lib: Any, F: Any) -> Callable[[], Any]:
     return lambda: a.chunk(4, 1)
 
 
+def _of(made: str, call: Callable[[Any, Any, Any], Any]) -> Row:
+    def make(lib: Any, F: Any) -> Callable[[], Any]:
+        x = getattr(lib, made)(10)
+        return lambda: call(lib, F, x)
+
+    return make
+
+
 for _name, _make in {
     "where": _where,
     "where with a number": _where_number,
@@ -259,13 +267,13 @@ for _name, _make in {
     "rand": lambda lib, F: lambda: lib.rand(10),
     "randn": lambda lib, F: lambda: lib.randn(10),
     "randint": lambda lib, F: lambda: lib.randint(0, 10, (10,)),
-    "rand_like": lambda lib, F: lambda x=lib.zeros(10): lib.rand_like(x),
-    "randn_like": lambda lib, F: lambda x=lib.zeros(10): lib.randn_like(x),
+    "rand_like": _of("zeros", lambda lib, F, x: lib.rand_like(x)),
+    "randn_like": _of("zeros", lambda lib, F, x: lib.randn_like(x)),
     "randperm": lambda lib, F: lambda: lib.randperm(10),
-    "normal_": lambda lib, F: lambda x=lib.zeros(10): x.normal_(),
-    "bernoulli": lambda lib, F: lambda x=lib.rand(10): lib.bernoulli(x),
-    "multinomial": lambda lib, F: lambda x=lib.rand(10): lib.multinomial(x, 2),
-    "dropout": lambda lib, F: lambda x=lib.rand(10): F.dropout(x, 0.5),
+    "normal_": _of("zeros", lambda lib, F, x: x.normal_()),
+    "bernoulli": _of("rand", lambda lib, F, x: lib.bernoulli(x)),
+    "multinomial": _of("rand", lambda lib, F, x: lib.multinomial(x, 2)),
+    "dropout": _of("rand", lambda lib, F, x: F.dropout(x, 0.5)),
 }.items():
     row(f"{_name}, few elements", 1.5)(_make)
 

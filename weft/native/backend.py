@@ -25,6 +25,7 @@ from weft.core.logs import is_heard, log, observers, tell
 from weft.core.once import lock
 from weft.core.recent import Recent
 from weft.core.records import record
+from weft.core.settings import settings
 from weft.core.varying import VARYING, Builds, Staying, Varying
 from weft.graph.node import READ_FROM
 from weft.graph.text import READS_GRAPH, TAKES_SIZES
@@ -243,6 +244,8 @@ class Compiled:
         if self.unread:
             raise Uncompiled("sizes that are computed elsewhere")
         make = self.from_template if self.places else partial(self.new, self.graph_module)
+        if self.places and settings.bitwise:  # how arrays lie is known of these sizes alone
+            make = lambda given: self.new(self.module_for(given), given)
         return kept_or_made(self.module_for(arrays), arrays, make, is_watched())
 
     def from_template(self, arrays: list[Any]) -> Program:

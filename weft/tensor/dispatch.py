@@ -452,7 +452,8 @@ def record(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], results: Any, 
 
 
 def involves_complex(inputs: list[Any], outputs: list[Tensor]) -> bool:
-    return any(isinstance(v, Tensor) and v.array.dtype.kind == "c" for v in (*inputs, *outputs))
+    kinds = [value.array.dtype.kind for value in (*inputs, *outputs) if isinstance(value, Tensor)]
+    return "c" in kinds
 
 
 def build_node(
@@ -469,18 +470,25 @@ def build_node(
     node.hooks = None
     node.params = tuple(bound[i] for i in plan.plain_slots)
     inputs = flat_inputs(plan, bound)
-    refs = [(v.node or v) if isinstance(v, Tensor) and v.tracked else None for v in inputs]
-    node.next = tuple(refs)
-    indices = tuple(v.index if isinstance(v, Tensor) else 0 for v in inputs)
-    node.slots = indices if any(indices) else None
+    edges: list[Any] = []
+    indices: list[int] = []
     types: list[Any] = []
     for value in inputs:
-        types += [value.array.shape, value.array.dtype] if isinstance(value, Tensor) else [None, None]
+        if isinstance(value, Tensor):
+            edges.append((value.node or value) if value.tracked else None)
+            indices.append(value.index)
+            types += (value.array.shape, value.array.dtype)
+        else:
+            edges.append(None)
+            indices.append(0)
+            types += (None, None)
+    node.next = tuple(edges)
+    node.slots = tuple(indices) if any(indices) else None
     if out is not None:
-        types += [out.shape, out.dtype]
+        types += (out.shape, out.dtype)
     else:
-        node.outputs = tuple(TensorType(o.array.shape, BY_NUMPY[o.array.dtype], o.device) for o in outputs)
-        types += [node.outputs, None]
+        node.outputs = tuple(map(typed, outputs))
+        types += (node.outputs, None)
     node.types = tuple(types)
     _save(node, plan, bound, out, outputs, keep_self)
     if type(mode) is not bool:
@@ -503,11 +511,10 @@ def flat_inputs(plan: Plan, bound: tuple[Any, ...]) -> list[Any]:
 def _save(
     node: Node, plan: Plan, bound: tuple[Any, ...], out: object, outputs: list[Tensor], keep_self: object
 ) -> None:
-    needs = tuple(
-        any(isinstance(v, Tensor) and v.tracked for v in (bound[s] if s in plan.list_slots else (bound[s],)))
-        for s in plan.op.signature.input_slots
-    )
-    wanted = plan.saved_for(needs)
+    if not plan.saved:
+        node.saved, node.versions = (), None
+        return
+    wanted = plan.saved_for(tuple([_needs(bound[slot]) for slot in plan.op.signature.input_slots]))
     saved: list[Any] = []
     versions: list[Any] = []
     for source in plan.saved:
@@ -531,6 +538,13 @@ def _save(
                 versions += version_pair(tensor)
     node.saved = tuple(saved)
     node.versions = tuple(versions) if versions else None
+
+
+def _needs(value: Any) -> bool:
+    """Whether a gradient flows to a tensor, or to one of a list."""
+    if type(value) is list or type(value) is tuple:
+        return any(map(_needs, value))
+    return isinstance(value, Tensor) and value.tracked
 
 
 def watch_indices(op: Op, bound: tuple[Any, ...], node: Node) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import weft.tensor.source as source
 from weft.core import modes
 from weft.core.arrays import as_array
-from weft.core.device import is_plain
+from weft.core.device import cpu, is_plain
 from weft.core.interrupts import let_through
 from weft.ops.descriptions import documentation
 from weft.ops.record import REGISTRY, Op, run_quietly
@@ -31,6 +31,7 @@ from weft.tensor.plan import plan_of
 from weft.tensor.settled import UNSURE, has_paths
 from weft.tensor.tape import next_sequence
 from weft.tensor.views import attach_view, refresh
+from weft.tensor.wrapper import levels
 
 SHARED: dict[str, Any] = {
     "Tensor": Tensor,
@@ -56,6 +57,9 @@ SHARED: dict[str, Any] = {
     "let_through": let_through,
     "NUMBERS": NUMBERS,
     "UNSURE": UNSURE,
+    "CPU": cpu,
+    "INTS": frozenset({int}),
+    "_levels": levels.get,
 }
 
 

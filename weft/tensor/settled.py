@@ -68,7 +68,7 @@ def has_paths(op: Op, plan: Plan) -> bool:
 
 
 def settle(op: Op, bound: tuple[Any, ...], types: Any, arrays: object) -> None:
-    """Notes a call that the generic route has made, if what it gave follows from shapes, dtypes and numbers."""
+    """Notes a call that the generic route has made, if its results' types follow from what is in the key."""
     plan = plan_of(op)
     if op.paths is None or not has_paths(op, plan):
         op.paths = None
@@ -104,7 +104,12 @@ def settle(op: Op, bound: tuple[Any, ...], types: Any, arrays: object) -> None:
 def _is_silent(op: Op, bound: tuple[Any, ...]) -> bool:
     """Whether the type rule warns nobody."""
     said: list[str] = []
-    with heard(lambda text: said.append(text) is None):
+
+    def listen(text: str) -> bool:
+        said.append(text)
+        return True
+
+    with heard(listen):
         op.on_types(tuple([type_of(each) for each in bound]))
     return not said
 
@@ -124,9 +129,7 @@ def make_path(op: Op, plan: Plan, classes: tuple[type, ...]) -> Any:
     """The function for calls with tensors in these places."""
     if not hasattr(plan.node_class, "compiled"):
         compile_backward(op, plan)
-    namespace = dict(
-        NAMESPACE, KERNEL=op.kernel, SETTLED={}, N=plan.node_class, OP=op, PROMOTED=op.promotion
-    )
+    namespace = dict(NAMESPACE, KERNEL=op.kernel, SETTLED={}, N=plan.node_class, OP=op, PROMOTED=op.promotion)
     exec(compile(path_source(op, plan, classes), f"<weft path of {op.name}>", "exec"), namespace)
     return namespace["path"]
 

@@ -137,7 +137,7 @@ def _prologue(op: Op) -> list[str]:
 
 
 def face_source(op: Op, plan: Plan, name: str, settles: bool = False) -> str:
-    """The function form: `name(…, out=None)`; `settles`: see Note [Settled calls] in `weft.tensor.settled`."""
+    """The function form: `name(…, out=None)`; with `settles`, that of Note [Settled calls]."""
     parameters = op.signature.parameters
     bound = "(" + "".join(f"{p.name}, " for p in parameters) + ")"
     lines = [f"def {name}({parameter_list(op, with_out=bool(op.out))}):", *_prologue(op)]
@@ -187,7 +187,7 @@ def _at_home(op: Op) -> list[str]:
     if op.kind is not Kind.CREATE:
         return []
     conditions = {
-        "device": "device is None",
+        "device": "(device is None or device is CPU)",
         "layout": "layout is None",
         "requires_grad": "not requires_grad",
     }
@@ -308,8 +308,10 @@ def _deeper(lines: list[str]) -> list[str]:
 
 def composite_block(op: Op, bound: str) -> list[str]:
     """A composite runs its body at once where nothing can override it."""
+    if op.kind is Kind.RANDOM:
+        return _sampler_block(op, bound)
     tensors = [p.name for p in op.signature.parameters if p.is_tensor]
-    if not tensors or op.kind is Kind.RANDOM:  # what surrounds a draw is for the dispatcher to see
+    if not tensors:
         return []
     first = tensors[0]
     checks = [f"(type({first}) is Tensor or type({first}) is Parameter)"]
@@ -324,6 +326,32 @@ def composite_block(op: Op, bound: str) -> list[str]:
         f"            return labelled(BODY{bound}, {op.node!r})"
         if op.node
         else f"            return BODY{bound}",
+    ]
+
+
+def _sampler_block(op: Op, bound: str) -> list[str]:
+    """A draw of numbers from plain tensors and numbers, with nothing around that would see it."""
+    if op.signature.list_slots:
+        return []
+    checks = ["not _levels()"]
+    for p in op.signature.parameters:
+        if p.annotation == "Tensor":
+            checks.append(f"type({p.name}) in PLAIN")
+        elif p.is_tensor:
+            checks.append(f"(type({p.name}) in PLAIN or type({p.name}) in NUMBERS)")
+        elif p.annotation == "Shape":
+            checks.append(
+                f"({p.name} is None or (type({p.name}) is tuple and INTS.issuperset(map(type, {p.name}))))"
+            )
+        elif p.annotation in ("Number", "int", "float"):
+            checks.append(f"type({p.name}) in NUMBERS")
+    if not op.signature.tensor_slots:
+        checks.append("_on_cpu()")
+    body = f"labelled(BODY{bound}, {op.node!r})" if op.node else f"BODY{bound}"
+    return [
+        "    m = _mode()",
+        f"    if (m is True or m is False) and {' and '.join(checks)}:",
+        f"        return {body}",
     ]
 
 
@@ -460,9 +488,7 @@ def record_block(
     return lines
 
 
-def _save_lines(
-    plan: Plan, tensors: list[OpParameter], absent: Sequence[OpParameter], pad: str
-) -> list[str]:
+def _save_lines(plan: Plan, tensors: list[OpParameter], absent: Sequence[OpParameter], pad: str) -> list[str]:
     """Saves each source under the condition that some input whose rule reads it needs a gradient."""
     lines: list[str] = []
     values: list[str] = []
