@@ -14,6 +14,7 @@ from weft.tensor import faces as _faces
 from weft.tensor import facts as _facts  # noqa: F401
 from weft.tensor import indexing as _indexing  # noqa: F401
 from weft.tensor import interchange as _interchange  # noqa: F401
+from weft.tensor import layouts as _layouts  # noqa: F401
 from weft.tensor import legacy as _legacy  # noqa: F401
 from weft.tensor import lowrank as _lowrank  # noqa: F401
 from weft.tensor import older as _older  # noqa: F401
@@ -59,15 +60,17 @@ from weft.autograd.control_flow import map as map  # noqa: E402
 from weft.autograd.control_flow import scan as scan  # noqa: E402
 from weft.autograd.control_flow import while_loop as while_loop  # noqa: E402
 from weft.autograd.grad_mode import *  # noqa: E402, F403
+from weft.core.lazy import lazy as _lazy  # noqa: E402
 from weft.core.lazy import load as _load  # noqa: E402
 from weft.core.seams import seams as _seams  # noqa: E402
 from weft.func import vmap as vmap  # noqa: E402
 from weft.nn import functional as _functional  # noqa: E402, F401
+from weft.ops import custom as _custom  # noqa: E402
 from weft.ops import return_types as return_types  # noqa: E402
 
 _LATE = (
     "accelerator", "array_api", "backends", "compiler", "cpu", "cuda", "data", "distributed", "distributions",
-    "files", "fx", "jit", "mps", "profiler", "report", "testing", "xpu",
+    "files", "fx", "jit", "mps", "profiler", "report", "sparse", "testing", "xpu",
 )  # fmt: skip
 """Modules that are loaded when they are first asked for."""
 
@@ -106,7 +109,33 @@ def compile(
     disable: _Any = False,
     recompile_limit: _Any = None,
 ) -> _Any:
-    """The function, method or module in a form that runs compiled; see `weft.compiler.compile`."""
+    """The function, method, module or other callable in a form that runs compiled.
+
+    Called first, it captures what the function does as graphs, which the backend makes callable; later calls
+    run these where everything that was read is still the same, and capture again elsewhere. A module stays a
+    module, with the same parameters. Without `model`, gives a decorator.
+
+    Arguments:
+
+    - `model`: what to compile; nothing runs before the first call
+    - `fullgraph`: whether code that one graph cannot hold raises `Unsupported`, instead of running in pieces
+    - `dynamic`: whether sizes may vary: True from the first capture on, False never (each size is compiled
+      for itself), None once two sizes were seen
+    - `backend`: a name of `weft.compiler.list_backends()`, or a function `(graph_module, example_inputs) ->
+      callable`; by default "native", which differentiates graphs ahead of time and compiles them to machine
+      code
+    - `mode`: one of PyTorch's, accepted and without effect on "native"; other backends receive it as a
+      keyword
+    - `options`: keywords for a backend function; "native" has none, see `weft.compiler.settings` for its
+      switches; not together with `mode`
+    - `disable`: whether to give `model` back as it is, for comparing
+    - `recompile_limit`: how many times one function is captured before its original runs instead; by default
+      `weft.compiler.settings.recompile_limit`
+
+    >>> step = weft.compile(lambda x: (x * 2).sum(), fullgraph=True)
+    >>> step(weft.tensor([1.0, 2.0]))
+    tensor(6.)
+    """
     given = dict(locals())
     return __getattr__("compiler").compile(**given)
 
@@ -142,4 +171,6 @@ def _array_namespace(self: _Any, *, api_version: str | None = None) -> _Any:
 
 Tensor.__array_namespace__ = _array_namespace  # type: ignore[method-assign]
 _seams.compile = compile
+_seams.below = _lazy("weft.tensor.below")
+_custom.LATE["aten"] = lambda: _load("weft.tensor.overloads").aten
 _partners.install()

@@ -1,14 +1,17 @@
 """Generated from the op records by `python -m weft.tensor.stubs`; do not edit."""
 
 from builtins import bool as _bool
+from builtins import dict as _dict
 from builtins import float as _float
 from builtins import int as _int
 from builtins import str as _str
 from builtins import tuple as _tuple
+from collections.abc import Callable as _Callable
 from collections.abc import Sequence as _Sequence
 from typing import Any as _Any
 from typing import Literal as _Literal
 from typing import overload as _overload
+from weft.compiler import Target as _Target
 from weft.core.dtypes import dtype as _dtype
 from weft.core.generator import Generator as _Generator
 from weft.core.types import layout as _layout
@@ -70,6 +73,7 @@ from weft import profiler as profiler
 from weft import random as random
 from weft import report as report
 from weft import signal as signal
+from weft import sparse as sparse
 from weft import special as special
 from weft import testing as testing
 from weft import utils as utils
@@ -158,6 +162,14 @@ from weft.tensor.interchange import from_dlpack as from_dlpack
 from weft.tensor.interchange import from_numpy as from_numpy
 from weft.tensor.interchange import frombuffer as frombuffer
 from weft.tensor.interchange import to_dlpack as to_dlpack
+from weft.tensor.layouts import dsmm as dsmm
+from weft.tensor.layouts import hsmm as hsmm
+from weft.tensor.layouts import hspmm as hspmm
+from weft.tensor.layouts import resize_as_sparse_ as resize_as_sparse_
+from weft.tensor.layouts import saddmm as saddmm
+from weft.tensor.layouts import smm as smm
+from weft.tensor.layouts import spmm as spmm
+from weft.tensor.layouts import sspaddmm as sspaddmm
 from weft.tensor.legacy import scalar_tensor as scalar_tensor
 from weft.tensor.legacy import typename as typename
 from weft.tensor.lowrank import pca_lowrank as pca_lowrank
@@ -446,7 +458,10 @@ def clip_(input: Tensor, min: Tensor | _Number | None = ..., max: Tensor | _Numb
 def clone(input: Tensor, *, memory_format: _memory_format | None = ...) -> Tensor: ...
 def column_stack(tensors: _Sequence[Tensor], *, out: Tensor | None = ...) -> Tensor: ...
 def combinations(input: Tensor, r: _int = ..., with_replacement: _bool = ...) -> Tensor: ...
-def compile(model: _Any = ..., *, fullgraph: _Any = ..., dynamic: _Any = ..., backend: _Any = ..., mode: _Any = ..., options: _Any = ..., disable: _Any = ..., recompile_limit: _Any = ...) -> _Any: ...
+@_overload
+def compile(model: _Target, *, fullgraph: _bool = ..., dynamic: _bool | None = ..., backend: _Any | None = ..., mode: _str | None = ..., options: _dict[_str, _Any] | None = ..., disable: _bool = ..., recompile_limit: _int | None = ...) -> _Target: ...
+@_overload
+def compile(model: None = ..., *, fullgraph: _bool = ..., dynamic: _bool | None = ..., backend: _Any | None = ..., mode: _str | None = ..., options: _dict[_str, _Any] | None = ..., disable: _bool = ..., recompile_limit: _int | None = ...) -> _Callable[[_Target], _Target]: ...
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
 complex128: _dtype
 complex64: _dtype
@@ -882,6 +897,11 @@ def slice_scatter(input: Tensor, src: Tensor, dim: _int = ..., start: _Any = ...
 def slogdet(input: Tensor, *, out: _Sequence[Tensor] | None = ...) -> _slogdet_result: ...
 def softmax(input: Tensor, dim: _int, dtype: _DType | None = ..., *, axis: _int | None = ..., out: Tensor | None = ...) -> Tensor: ...
 def sort(input: Tensor, dim: _int = ..., descending: _bool = ..., *, stable: _Any = ..., axis: _int | None = ..., out: _Sequence[Tensor] | None = ...) -> _sort_result: ...
+sparse_bsc: _layout
+sparse_bsr: _layout
+sparse_coo: _layout
+sparse_csc: _layout
+sparse_csr: _layout
 def split(input: Tensor, split_size_or_sections: _Any, dim: _int = ..., *, axis: _int | None = ...) -> _tuple[Tensor, ...]: ...
 def split_copy(input: Tensor, split_size_or_sections: _Any, dim: _int = ..., *, axis: _int | None = ...) -> _tuple[Tensor, Tensor, Tensor]: ...
 def split_with_sizes(input: Tensor, split_sizes: _Any, dim: _int = ..., *, axis: _int | None = ...) -> _tuple[Tensor, ...]: ...

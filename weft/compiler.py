@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from types import CodeType, FunctionType, MethodType, TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, overload
 
 from weft.aot import backends as aot_backends
 from weft.aot import compiled_autograd as compiled_autograd
@@ -71,6 +71,7 @@ __all__ = [
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 Backend = str | BackendFunction
+Target = TypeVar("Target", bound=Callable[..., Any])
 PATHS = {"list_backends": {"weft": "weft.compiler.list_backends", "torch": "torch._dynamo.list_backends"}}
 DEFAULT_BACKEND = "native"
 
@@ -281,6 +282,30 @@ def _context(
     )
 
 
+@overload
+def compile(
+    model: Target,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Backend | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+) -> Target: ...
+@overload
+def compile(
+    model: None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Backend | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+) -> Callable[[Target], Target]: ...
 def compile(
     model: Any = None,
     *,
@@ -292,15 +317,7 @@ def compile(
     disable: bool = False,
     recompile_limit: int | None = None,
 ) -> Any:
-    """The function, method, module or other callable in a form that runs compiled.
-
-    Called first, it captures what the function does as graphs, which `backend` (a name, or a function
-    `(graph_module, example_inputs) -> callable`; default "native": differentiated ahead of time, compiled to
-    machine code) makes callable; later calls run these where everything that was read is still the same, and
-    capture again elsewhere. `fullgraph=True` raises `Unsupported` where one graph is not enough. `dynamic`
-    says whether sizes may vary from the first capture on (True), never (False), or once they were seen to
-    (None). Without a function, gives a decorator.
-    """
+    """As `weft.compile`, which describes every option."""
     context = _context(backend, fullgraph, dynamic, mode, options, recompile_limit)
     if not disable:
         context.entry_factory()  # loads LLVM and what runs programs, so that the first call need not

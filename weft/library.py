@@ -55,11 +55,11 @@ class _Ops:
     """Custom ops by namespace and name, also where a module of `weft.ops` has the namespace's name."""
 
     def __getattr__(self, name: str) -> Any:
-        found = _custom.NAMESPACES.get(name)
+        found = _custom.found(name)
         return _custom.Namespace(name) if found is None else found
 
     def __dir__(self) -> list[str]:
-        return sorted(_custom.NAMESPACES)
+        return sorted(_custom.NAMESPACES.keys() | _custom.LATE.keys())
 
 
 ops = _Ops()

@@ -279,6 +279,20 @@ INPUTS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.parametrize("reads", [False, True])
+def test_views_of_what_depends_on_no_input(reads: bool) -> None:
+    def made(x: Any) -> Any:
+        y = weft.ones(5)
+        if reads:
+            ROWS[0] = x
+        return y.view(5, 1), y
+
+    compiled = weft.compile(made, backend="native")
+    for _ in range(5):
+        for one, other in zip(compiled(weft.ones(3)), made(weft.ones(3))):
+            same(one, other)
+
+
 def made_in_inference() -> Any:
     with weft.inference_mode():
         return weft.ones(4)

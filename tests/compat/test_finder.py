@@ -69,7 +69,7 @@ QUESTIONS = {
     # -- programs get no placeholders
     "from torch.nn.attention.bias import CausalBias": "ModuleNotFoundError: No module named "
     "'torch.nn.attention.bias': Weft has no such name; the nearest is 'torch.nn.attention.flex_attention'",
-    "import torch.utils.flop_counter": "ModuleNotFoundError: No module named 'torch.utils.flop_counter': Weft has "
+    "import torch.utils.bottleneck": "ModuleNotFoundError: No module named 'torch.utils.bottleneck': Weft has "
     "no such name; the nearest is 'torch.utils.dlpack'",
     "import torch\ntorch.export.export(len)": "AttributeError: module 'torch' has no attribute 'export': Weft has "
     "no such name; the nearest is 'exp'",
@@ -86,11 +86,11 @@ QUESTIONS = {
     "exec('import torch.testing\\ndef probe():\\n    return torch.testing._internal.common_moon.moon_db', vars(program))\n"
     "program.probe()": "AttributeError: module 'torch.testing._internal.common_moon' has no attribute 'moon_db': Weft "
     "has no such name",
-    "import torch\nanswer = [hasattr(torch, 'export'), getattr(torch.utils, 'flop_counter', 5), "
+    "import torch\nanswer = [hasattr(torch, 'export'), getattr(torch.utils, 'bottleneck', 5), "
     "hasattr(torch.serialization, 'skip_data'), hasattr(torch.func, 'functionalize')]": [False, 5, False, False],
-    "try:\n    from torch.utils.checkpoint import create_selective_checkpoint_contexts\n"
+    "try:\n    from torch.utils.checkpoint import GraphExecGroup\n"
     "except ImportError as error:\n    answer = [type(error).__name__, error.name]": [
-        "ImportError", "create_selective_checkpoint_contexts",
+        "ImportError", "GraphExecGroup",
     ],
     "from importlib.util import find_spec\n"
     "answer = [find_spec('torch.export'), find_spec('torch.package'), find_spec('torch.nn') is None]": [

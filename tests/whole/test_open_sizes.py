@@ -151,6 +151,35 @@ def test_bits_are_those_of_programs_of_one_size(name: str, templates: list[Templ
     assert templates
 
 
+OVER_ALL: dict[str, Function] = {
+    "of a broadcast": lambda x: (x * x[:, :1]).sum(),
+    "beside sums of rows": lambda x: (x.sum(), x.sum(1)),
+    "of what is a result, too": lambda x: ((y := x * x[:1]), y.mean()),
+    "of a flat broadcast": lambda x: (x * x[:, :1]).flatten().sum(),
+    "read again": lambda x: (x - x[:, :1]) / (x - x[:, :1]).norm(),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", OVER_ALL)
+def test_sums_over_all_have_one_order(name: str, threads: int, templates: list[Template]) -> None:
+    """However many chunks there are, and whatever else a kernel computes."""
+    function = OVER_ALL[name]
+    compiled = weft.compile(function, dynamic=True)
+    before = weft.get_num_threads()
+    weft.set_num_threads(threads)
+    try:
+        for rows, columns in ((64, 40), (3, 40), (500, 300), (500, 5), (9, 7), (1000, 40)):
+            x = weft.randn(rows, columns, generator=weft.Generator().manual_seed(rows))
+            alone = weft.compile(lambda x: function(x), dynamic=False)
+            found, wanted = ([*weft.utils._pytree.tree_leaves(each(x))] for each in (compiled, alone))
+            for one, other in zip(found, wanted, strict=True):
+                same(one, other, rtol=0, atol=0)
+    finally:
+        weft.set_num_threads(before)
+    assert len(templates) == 1
+
+
 def test_a_whole_step_over_many_batch_sizes(templates: list[Template]) -> None:
     def training() -> Callable[[Any, Any], Any]:
         weft.manual_seed(0)

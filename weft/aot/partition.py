@@ -33,7 +33,7 @@ from weft.aot.inplace import WRITTEN
 from weft.aot.joint import JointGraph, Stage
 from weft.aot.saved import INPUT, VALUE
 from weft.aot.split import switches
-from weft.core.expressions import Symbol
+from weft.core.expressions import Symbol, by_name
 from weft.core.interrupts import let_through
 from weft.core.records import record
 from weft.core.symbolic import Symbolic
@@ -273,7 +273,7 @@ def with_open_sizes(joint: JointGraph, stage: Stage, residuals: list[Node]) -> l
     found: dict[Node, None] = dict.fromkeys(residuals)
     used = reached([node for node in stage.gradients if node is not None], set(given))
     for node in (*given, *[node for node in joint.graph.nodes if node in used]):  # some are computed again
-        for symbol in open_symbols(node.meta.get("val")):
+        for symbol in by_name(open_symbols(node.meta.get("val"))):
             if symbol not in readable and symbol in joint.places:
                 number = joint.places[symbol]
                 found[joint.inputs[number if isinstance(number, int) else number[0]]] = None

@@ -24,6 +24,7 @@ from weft.core import modes
 from weft.core.arrays import is_array
 from weft.core.device import device, meta
 from weft.core.naming import named
+from weft.core.seams import seams
 from weft.core.trees import flatten, tree_map
 from weft.core.types import TensorType
 from weft.ops import custom
@@ -33,7 +34,14 @@ from weft.tensor import overrides
 from weft.tensor.base import PLAIN, Tensor, storage_root, wrap
 from weft.tensor.inplace import check_writable, set_history
 from weft.tensor.meta import faking, is_fake_array, meta_array, recorder_of
-from weft.tensor.schema import MISSING, Schema, infer_schema, signature_text
+from weft.tensor.schema import (
+    MISSING,
+    Overload,
+    OverloadPacket,
+    Schema,
+    infer_schema,
+    signature_text,
+)
 from weft.tensor.tape import RefusingNode, gradient_edge, node_between
 from weft.tensor.views import settled
 from weft.tensor.wrapper import highest, mapping, without
@@ -115,16 +123,25 @@ DEFINITIONS: dict[str, CustomOpDef] = {}
 """Every custom op by `namespace::name`."""
 
 
-class OpOverload:
+class OpOverload(Overload):
     """What `weft.ops.mylib.myop.default` is."""
+
+    tags = ()
+    _overloadname = "default"
 
     def __init__(self, definition: CustomOpDef) -> None:
         self._definition = definition
+        self.namespace, self._opname = definition._namespace, definition._name
         self.__name__ = f"{definition._name}.default"
 
     @property
     def _schema(self) -> Schema:
         return self._definition._schema
+
+    @property
+    def overloadpacket(self) -> Any:
+        """The op itself."""
+        return getattr(custom.found(self.namespace), self._opname)
 
     def name(self) -> str:
         return self._definition._qualname
@@ -139,12 +156,12 @@ class OpOverload:
         return self._definition._qualname.replace("::", ".")
 
 
-class OpOverloadPacket:
+class OpOverloadPacket(OverloadPacket):
     """What `weft.ops.mylib.myop` is: an op that has one overload."""
 
     def __init__(self, default: OpOverload) -> None:
         self.default = default
-        self.__name__ = default._definition._name
+        self.__name__ = self._opname = default._definition._name
 
     def overloads(self) -> list[str]:
         return ["default"]
@@ -282,8 +299,16 @@ def invoke(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
 
 
 def execute(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
-    """Runs the kernel for the arguments' device, without recording, and checks what it returns."""
+    """Runs the kernel for the arguments' device, without recording, and checks what it returns. Handlers
+    below autograd come first.
+    """
     tensors = tensors_among(bound)
+    mode = modes.current()
+    if overrides.is_offered(mode, tensors):
+        count = definition._schema.positional
+        named_ones = zip(definition._schema.arguments[count:], bound[count:])
+        kwargs = {argument.name: value for argument, value in named_ones}
+        return seams.below.offered(definition._opoverload, bound[:count], kwargs, tensors)
     if any(is_fake_array(tensor.array) for tensor in tensors):
         result = execute_fake(definition, bound)
         note_writes(definition, bound)

@@ -16,11 +16,13 @@ from weft.core import modes
 from weft.core.arrays import MODULES, NUMPY, ArrayModule
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.naming import named
+from weft.core.seams import seams
 from weft.core.types import Size
 from weft.core.warn import warn_at_level
 from weft.ops.record import REGISTRY, ops
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.meta import faking
+from weft.tensor.overrides import has_handler, noted
 from weft.tensor.switches import is_warn_always_enabled
 from weft.tensor.tape import gradient_edge
 from weft.tensor.views import refresh
@@ -51,6 +53,7 @@ def backward(
             )
         grad_tensors = grad_variables
     task = Task(create_graph if retain_graph is None else retain_graph, create_graph)
+    task.tensors = task.tensors or meets_handlers(tensors)
     if inputs is not None:
         inputs = _sequence(inputs.values() if isinstance(inputs, dict) else inputs)
         if not inputs:
@@ -104,7 +107,11 @@ def grad(
     if materialize_grads and any(isinstance(value, GradientEdge) for value in wanted):
         raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
     keep = create_graph if retain_graph is None else retain_graph
-    if highest((outputs, wanted, grad_outputs)) is not None and not is_grads_batched:
+    top = highest((outputs, wanted, grad_outputs))
+    if top is not None and not top.level.number:  # sparse tensors: gradients are those of what they store
+        rest = (keep, create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads)
+        return top.gradients_of_parts(grad, _sequence(outputs), wanted, grad_outputs, rest)
+    if top is not None and not is_grads_batched:
         given = None if grad_outputs is None else _sequence(grad_outputs)
         results = _checked_use(Wrapper.gradients(_sequence(outputs), wanted, given, create_graph), unused)
     elif is_grads_batched and grad_outputs is not None:
@@ -122,6 +129,7 @@ def _captured(
     outputs: object, wanted: Sequence[Any], given: object, keep: bool, graph: bool, unused: bool
 ) -> tuple[Any, ...]:
     task = Task(keep, graph)
+    task.tensors = task.tensors or meets_handlers(outputs)
     seeds = seeds_for(outputs, given, task.tensors)
     captures: dict[Any, list[tuple[int, int]]] = {}
     for position, value in enumerate(wanted):
@@ -177,6 +185,17 @@ def check_sizes(sizes: Sequence[int]) -> None:
         )
 
 
+def meets_handlers(outputs: Any) -> bool:
+    """Whether tensors take part whose classes handle calls below autograd, so that rules must run on them."""
+    if not noted.handlers:
+        return False
+    outs = (outputs,) if isinstance(outputs, (Tensor, GradientEdge)) else tuple(outputs)
+    ends = [each for each in outs if isinstance(each, (Tensor, GradientEdge))]
+    roots = [each.node if isinstance(each, GradientEdge) else each.node or each for each in ends]
+    found: bool = seams.below.computes_on_tensors(roots)
+    return found
+
+
 def seeds_for(outputs: Any, given: Any, graph: bool) -> Seeds:
     """Where the sweep starts and with what: the outputs' edges and checked gradients."""
     outs = (outputs,) if isinstance(outputs, (Tensor, GradientEdge)) else tuple(outputs)
@@ -197,7 +216,7 @@ def seeds_for(outputs: Any, given: Any, graph: bool) -> Seeds:
                 )
             node, slot = (output, 0) if output.node is None else (output.node, output.index)
             array = output.array
-            shape, kind, xp = array.shape, array.dtype, MODULES[type(array)]
+            shape, kind, xp = array.shape, array.dtype, MODULES.get(type(array), NUMPY)
         elif isinstance(output, GradientEdge):
             node, slot = anchor(output.node), output.output_nr
             shape, kind = _facts(output)
@@ -208,13 +227,13 @@ def seeds_for(outputs: Any, given: Any, graph: bool) -> Seeds:
             )
         gradient = gradients[position]
         if gradient is None:
-            seeds.append((node, slot, _ones(shape, kind, graph, xp)))
+            seeds.append((node, slot, _ones(shape, kind, graph, xp, output)))
         else:
             seeds.append((node, slot, _checked(gradient, shape, kind, position, graph)))
     return seeds
 
 
-def _ones(shape: tuple[int, ...], kind: Any, graph: bool, xp: ArrayModule) -> Any:
+def _ones(shape: tuple[int, ...], kind: Any, graph: bool, xp: ArrayModule, *output: Any) -> Any:
     """The gradient that a single number starts from."""
     if prod(shape) != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
@@ -224,6 +243,8 @@ def _ones(shape: tuple[int, ...], kind: Any, graph: bool, xp: ArrayModule) -> An
         )
     if graph and faking(modes.current()):
         return ops.ones(shape, dtype=BY_NUMPY[kind])
+    if graph and any(map(has_handler, output)):
+        return ops.ones_like(output[0])
     array = xp.empty(shape, kind)
     array.fill(1)
     return wrap(array) if graph else array

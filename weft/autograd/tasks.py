@@ -35,12 +35,14 @@ from weft.core.arrays import MODULES, namespace
 from weft.core.interrupts import let_through
 from weft.core.once import lock
 from weft.core.seams import seams
+from weft.core.sparse_array import SparseArray
 from weft.core.threads import SHORTLY, start
 from weft.ops.record import REGISTRY, broadcast_shapes, quiet, run_quietly
 from weft.ops.sweep import LEAF_SEQUENCE, sweep
-from weft.tensor.base import Tensor, wrap
+from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.dispatch import refuse_shape
 from weft.tensor.meta import MetaArray, faking, recorder_of
+from weft.tensor.overrides import has_handler
 from weft.tensor.tape import edges_of
 from weft.tensor.views import is_dense, refuse_overlap
 
@@ -72,6 +74,7 @@ class Task:
         "retain",
         "graph",
         "tensors",
+        "hollow",
         "captures",
         "captured",
         "accumulate",
@@ -91,8 +94,11 @@ class Task:
 
     def __init__(self, retain: bool, graph: bool) -> None:
         self.retain, self.graph = retain, graph
-        # gradients are tensors: to be recorded on the tape, or (fakes have no arrays) by a recorder
-        self.tensors = graph or faking(modes.current())
+        mode = modes.current()
+        self.hollow = faking(mode)
+        # gradients are tensors: to be recorded on the tape, or (fakes have no arrays) by a recorder, or shown
+        # to who handles calls below autograd
+        self.tensors = graph or self.hollow or (type(mode) is not bool and bool(mode.dispatch))
         self.captures: dict[Any, list[tuple[int, int]]] | None = (
             None  # node: (output number, position in the answer)
         )
@@ -166,11 +172,13 @@ class Task:
         if gradient is None:
             return None
         known = self.faces.get(id(gradient))
+        if type(gradient) is SparseArray:
+            return gradient.tensor()
         return wrap(gradient) if known is None or known.array is not gradient else known
 
     def given(self, gradient: Any) -> Any:
         """The same for a tensor: where it stands for an array, it is no view, whatever that is."""
-        if self.graph or gradient is None or gradient.origin is None:
+        if self.graph or gradient is None or gradient.origin is None or type(gradient) not in PLAIN:
             return gradient
         return gradient.data
 
@@ -198,7 +206,10 @@ class Task:
         if self.accumulate and gradient is not None and leaf.tracked:
             recorder = recorder_of(modes.current()) if self.tensors else None
             if recorder is None or recorder.host.accumulate(leaf, gradient, self.graph) is NotImplemented:
-                accumulate(leaf, gradient, self.tensors, 1)
+                if self.tensors and not self.graph and not self.hollow:
+                    accumulate_offered(leaf, gradient)
+                else:
+                    accumulate(leaf, gradient, self.tensors, 1)
             if leaf.hooks is not None:
                 leaf.hooks.run(ACCUMULATED, leaf, leaf, self)
 
@@ -273,13 +284,19 @@ def accumulate(leaf: Tensor, gradient: Any, graph: bool, held: int = 0) -> None:
                 or not gradient.flags.writeable
                 or not is_dense(gradient)  # of compiled code: expanded, as the leaf is
             ):
+                if type(gradient) is SparseArray:
+                    leaf._grad = gradient.tensor().clone()
+                    return
                 gradient = copy_in_layout(gradient, layout)
             made = wrap(gradient)
             if leaf._grad is None:  # still: a handler of signals may have run a backward of its own
                 leaf._grad = made
                 return
         before = leaf._grad
-        into = before.array
+        into: Any = before.array
+        if type(into) is SparseArray or type(gradient) is SparseArray:
+            accumulate_sparse(leaf, before, gradient)
+            return
         refuse_overlap(into)
         if gradient.shape != into.shape:
             check_shape(gradient, into.shape)
@@ -293,6 +310,15 @@ def accumulate(leaf: Tensor, gradient: Any, graph: bool, held: int = 0) -> None:
         else:
             before.array = quiet(namespace(into).add, into, gradient).astype(into.dtype, copy=False)
         before.bump()
+
+
+def accumulate_sparse(leaf: Tensor, before: Tensor, gradient: Any) -> None:
+    """Adds where one of the two is sparse: in place, unless the sum is dense and what was there is not."""
+    with modes.within(grad=False):
+        if type(gradient) is SparseArray:
+            before.add_(gradient.tensor())
+        else:
+            leaf._grad = wrap(gradient) + before
 
 
 def copy_in_layout(gradient: Any, layout: Any) -> Any:
@@ -314,6 +340,19 @@ def check_shape(gradient: Any, shape: tuple[int, ...]) -> None:
         refuse_shape(shape, both)
 
 
+def accumulate_offered(leaf: Tensor, gradient: Tensor) -> None:
+    """Adds a tensor to a leaf's `.grad` by ops that are not recorded: as `accumulate`, in place."""
+    if leaf.node is not None:
+        raise RuntimeError("leaf variable has been moved into the graph interior")
+    if leaf._grad is not None and not has_handler(leaf._grad) and not has_handler(gradient):
+        before = leaf._grad
+        if gradient.array.shape != before.array.shape:
+            check_shape(gradient.array, before.array.shape)
+        before.add_(gradient)
+    else:
+        accumulate_recorded(leaf, gradient)
+
+
 def accumulate_recorded(leaf: Tensor, gradient: Tensor) -> None:
     """Gives the leaf a new `.grad` that can itself be differentiated. Ops may run user code, so no lock is
     held meanwhile."""
@@ -322,9 +361,11 @@ def accumulate_recorded(leaf: Tensor, gradient: Tensor) -> None:
         leaf._grad = REGISTRY["add"](before, gradient)
         return
     array = leaf.array
-    if type(array) is MetaArray or gradient.array.strides == array.strides or not is_dense(array):
+    given: Any = gradient.array
+    sparse = type(given) is SparseArray
+    if sparse or type(array) is MetaArray or gradient.array.strides == array.strides or not is_dense(array):
         made = REGISTRY["clone"](gradient)
-        if type(made.array) is not MetaArray and made.array.strides != array.strides:
+        if not sparse and type(made.array) is not MetaArray and made.array.strides != array.strides:
             made.array = copy_in_layout(made.array, array)
     else:
         made = REGISTRY["new_empty_strided"](gradient, leaf.shape, leaf.stride())

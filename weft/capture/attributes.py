@@ -252,9 +252,19 @@ class Attributes:
         if has_type(getter, types.FunctionType):
             owner = self.class_value(found, cls)
             return self.calls.call(getter, (owner, value, cls), {})
+        if self.acts_as_property(found, "__get__"):
+            return self.call_property(found, value)
         if getter is not ABSENT or hasattr(kind, "__get__"):
             raise Break("unusual-descriptor", seen=f"{kind.__name__} on {cls.__name__}")
         return self.class_value(found, cls)
+
+    def acts_as_property(self, found: Any, slot: str) -> bool:
+        """Whether a descriptor does in this slot what properties do; classes of users may say otherwise."""
+        kind = type(found)
+        if kind is property or not issubclass(kind, property):
+            return kind is property
+        functions = [(name, getattr(property, name)) for name in (slot, "fget", "fset", "fdel")]
+        return all(self.lookup(kind, name) is known for name, known in functions)
 
     def class_value(self, found: Any, cls: type) -> Any:
         """A plain value that stands in a class: read through the class that owns it."""
@@ -595,7 +605,7 @@ class Attributes:
         cls = type(value)
         found = self.lookup(cls, name) if cls.__flags__ & HEAP else ABSENT
         if found is not ABSENT and self.is_data_descriptor(found):
-            if has_type(found, property):
+            if self.acts_as_property(found, "__delete__" if new is ABSENT else "__set__"):
                 return self.store_by_property(found, value, name, new)
             if not has_type(found, (types.MemberDescriptorType, types.GetSetDescriptorType)):
                 return self.store_by_descriptor(found, value, new)

@@ -60,7 +60,7 @@ def compile_frame(function: types.FunctionType, arguments: dict[str, Any], reque
     if function_modes_active():
         guards = GuardSet()
         guards.add(Guard("AMBIENT", None, (function_modes_active, True)))
-        return _guarded_original(function, guards, "a function mode takes its calls over")
+        return _guarded_original(function, guards, "a mode takes its calls over")
     if is_transforming():
         guards = GuardSet()
         guards.add(Guard("AMBIENT", None, (is_transforming, True)))
@@ -339,7 +339,7 @@ def _guarded_original(
 def function_modes_active() -> bool:
     """Whether a mode of the user's sees every call: it must see them as they happen."""
     state = modes.current()
-    return type(state) is not bool and bool(state.functions)
+    return type(state) is not bool and bool(state.functions or state.dispatch)
 
 
 def emit_guards(code: types.CodeType, guards: Any) -> Emitted:

@@ -145,6 +145,10 @@ KINDS: Final[dict[str, BreakKind]] = {
         "the class of the tensor overrides calls (__torch_function__).",
         "convert with as_subclass(weft.Tensor) before the compiled call.",
     ),
+    "sparse-tensor": BreakKind(
+        "sparse tensors (and sparse gradients) are no part of graphs: how much they store varies.",
+        "to_dense() before the compiled call; sparse=False for tables of embeddings.",
+    ),
     "tensor-class": BreakKind(
         "a tensor is made by calling its class.",
         "weft.tensor(...), or a factory such as weft.zeros(...).",

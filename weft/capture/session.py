@@ -30,6 +30,7 @@ from weft.capture.values import Raised, has_type
 from weft.capture.world import World
 from weft.capture.wrapping import SYMBOLIC
 from weft.core import modes
+from weft.core.expressions import by_name
 from weft.core.records import record, replace
 from weft.graph.node import Node
 from weft.tensor.base import PLAIN, Tensor
@@ -198,7 +199,7 @@ def note_facts(machine: Machine) -> None:
     for symbol, value in scalars.static.items():
         machine.world.guard("EQ", scalars.sources[symbol], value)
     for expression, truth in scalars.guards():
-        sources = tuple((symbol, scalars.sources[symbol]) for symbol in expression.symbols)
+        sources = tuple((symbol, scalars.sources[symbol]) for symbol in by_name(expression.symbols))
         if sources:
             condition = Condition(expression, truth, sources)
             machine.world.guard("CONDITION", sources[0][1], condition)

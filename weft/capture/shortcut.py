@@ -175,14 +175,14 @@ def _text(
     given = ", ".join([FUNCTION, *map(local_name, names)])
     lines = [f"{FOUND} = {NATIVE}({given})", f"if {FOUND} is {MISS!r}: return {SLOW}({given})"]
     if finish is not None:
-        start = -len(wanted)
+        start, end = (-count or None for count in (len(wanted), len(operands)))  # 0 is none from behind
         results, behind = f"{FOUND}[:{start}]", range(-len(operands), 0)
         each = [text.format(f"{FOUND}[{place}]") for place, (_, text) in zip(behind, given_back, strict=True)]
         is_simple = all(text == "{}" for _, text in given_back)
-        inputs = f"{FOUND}[{-len(operands)}:]" if is_simple else f"({', '.join(each)},)"
+        inputs = f"{FOUND}[{end}:]" if is_simple and end else f"({', '.join([*each, ''])})"
         lines += [f"{MADE} = {FINISH}({results}, {inputs})", f"if {MADE} is None: return {SLOW}({given})"]
         lines += [f"[{', '.join(recipe.outputs)}] = {MADE}"] if recipe.outputs else []
-        part = f"{FOUND}[{start}:{-len(operands)}]"
+        part = f"{FOUND}[{start}:{end}]"
         lines += [f"[{', '.join(read)}] = {part}"] if read else []
         lines.append(f"del {FOUND}, {MADE}")
     else:

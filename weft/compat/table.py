@@ -109,7 +109,8 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._C._nn": gather("weft.nn.functional"),
     "torch._tensor": gather(Tensor="weft:Tensor"),
     "torch._ops": gather(
-        OpOverload="weft.autograd.custom_op:CustomOpDef",
+        OpOverload="weft.tensor.schema:Overload",
+        OpOverloadPacket="weft.tensor.schema:OverloadPacket",
         HigherOrderOperator=f"{TORCH_INTERNALS}.operators:HigherOrderOperator",
         PyOperator=f"{TORCH_INTERNALS}.operators:PyOperator",
     ),

@@ -28,6 +28,11 @@ class Symbol:
     kind: type
 
 
+def by_name(symbols: Iterable[Symbol]) -> list[Symbol]:
+    """Symbols in an order that is the same in all processes, as that of a set is not."""
+    return sorted(symbols, key=lambda one: one.name)
+
+
 Operation = tuple[Callable[..., Any], str]
 
 

@@ -42,6 +42,12 @@ class Modes(Remembering):
     """Whether this is inside DisableTorchFunction."""
     witness: Any = None
     """Called as witness(op, tensors, results) after each op, whatever it is part of."""
+    dispatch: tuple[Any, ...] = ()
+    """TorchDispatchMode-like objects, innermost last: see `weft.tensor.below`."""
+    wary: bool = False
+    """Whether a tensor takes part whose class has a `__torch_dispatch__`: no method may read its array."""
+    unhandled: bool = False
+    """Whether classes' `__torch_dispatch__` is off."""
 
     def in_short(self) -> State:
         """The record, or the shorthand for it where there is one."""
@@ -57,6 +63,9 @@ class Modes(Remembering):
             or self.extra
             or self.shielded
             or self.witness is not None
+            or self.dispatch
+            or self.wary
+            or self.unhandled
         )
 
 

@@ -44,6 +44,14 @@ class Seams:
     tracer: Callable[[], Any] | None = None
     """While some thread traces modules symbolically: gives the tracer of this context, or None. It is asked
     by calls of modules and by reads of their parameters."""
+    sparse_tensor: Callable[[Any], Any] = staticmethod(_unfilled("sparse_tensor"))
+    """Gives the sparse tensor that holds the arrays of a `SparseArray`."""
+    gives_sparse_rows: Callable[[Any], bool] = staticmethod(lambda table: False)
+    """Asked by lookups that are to give sparse gradients: whether one would reach this table as it is."""
+    sparse_rows: Callable[..., Any] = staticmethod(_unfilled("sparse_rows"))
+    """Gives the gradient of such a table as a sparse tensor that is recorded itself."""
+    below: Any = None
+    """Where handlers of `__torch_dispatch__` are asked: `weft.tensor.below`, loaded when there are some."""
     untie: Callable[[Any], Any] = staticmethod(lambda value: value)
     """Asked by ops that give parts of a tensor which count as tensors of their own: takes a view, gives one
     that shares its memory, but neither its version nor its history."""

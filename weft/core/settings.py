@@ -40,7 +40,7 @@ class Settings:
 
     bitwise: bool = False
     """Compiled code gives eager's bits: what machine code would round otherwise (products, sums, functions)
-    is left to eager's kernels, between pieces of machine code."""
+    is left to eager's kernels, between pieces of machine code. Programs are made for single sizes."""
 
     watchers: ClassVar[list[Callable[[str], None]]] = []
     """Called with a setting's name after it was assigned: hot paths do not ask, they are told."""

@@ -101,7 +101,7 @@ def memory_format_by_name(name: str) -> memory_format:
 
 
 class layout(Named):
-    """How elements are stored; `strided` is the one there is."""
+    """How elements are stored: all of them, or those that are not zero and their places."""
 
     __slots__ = ()
 
@@ -110,11 +110,13 @@ class layout(Named):
 
 
 strided = layout("strided")
+sparse_coo, sparse_csr, sparse_csc = layout("sparse_coo"), layout("sparse_csr"), layout("sparse_csc")
+sparse_bsr, sparse_bsc = layout("sparse_bsr"), layout("sparse_bsc")
+LAYOUTS = {f.name: f for f in (strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc)}
 
 
 def layout_by_name(name: str) -> layout:
-    assert name == "strided"
-    return strided
+    return LAYOUTS[name]
 
 
 class TensorType:

@@ -12,7 +12,7 @@ import multiprocessing.context
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from weft.data.collate import default_collate as default_collate
 from weft.data.collate import default_convert as default_convert
@@ -35,6 +35,12 @@ _SingleProcessDataLoaderIter = SingleIterator
 _MultiProcessingDataLoaderIter = WorkersIterator
 
 
+class HasItems(Protocol[T_co]):
+    """What samples come from: anything with `[]`."""
+
+    def __getitem__(self, key: Any, /) -> T_co: ...
+
+
 class _Forever(Sampler[None]):
     """The keys of a stream: nothing, again and again."""
 
@@ -55,7 +61,7 @@ class DataLoader(Generic[T_co]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: HasItems[T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Iterable[Any] | None = None,
@@ -76,7 +82,8 @@ class DataLoader(Generic[T_co]):
         threads: bool = False,
     ) -> None:
         prefetch_factor = _checked_workers(num_workers, timeout, prefetch_factor, persistent_workers)
-        self.dataset = dataset
+        samples: Any = dataset
+        self.dataset: Any = dataset
         self.num_workers = num_workers
         self.prefetch_factor = prefetch_factor
         self.pin_memory = pin_memory
@@ -107,9 +114,9 @@ class DataLoader(Generic[T_co]):
             if streams:
                 sampler = _Forever()
             elif shuffle:
-                sampler = RandomSampler(dataset, generator=generator)
+                sampler = RandomSampler(samples, generator=generator)
             else:
-                sampler = SequentialSampler(dataset)
+                sampler = SequentialSampler(samples)
         if batch_size is not None and batch_sampler is None:
             batch_sampler = BatchSampler(cast(Iterable[Any], sampler), batch_size, drop_last)
         self.batch_size = batch_size

@@ -95,9 +95,10 @@ def _symmetric(value: Any) -> Any:
 
 def _positive_definite(value: Any) -> Any:
     symmetric = _symmetric(value)
-    if not symmetric.all():
+    if value.shape[-2] != value.shape[-1]:
         return symmetric
-    return FUNCTIONS["linalg.cholesky_ex"](value).info == 0
+    definite = FUNCTIONS["linalg.cholesky_ex"](value).info == 0
+    return ops.where(symmetric.all(), definite, symmetric)
 
 
 def _semidefinite(value: Any) -> Any:

@@ -35,6 +35,15 @@ def density(formula: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return method
 
 
+def _is_computed(cls: type, name: str) -> bool:
+    """Whether a parameter is one that follows from others. The class is not asked for the attribute, which
+    would make a property to show."""
+    for each in cls.__mro__:
+        if name in each.__dict__:
+            return isinstance(each.__dict__[name], lazy_property)
+    return False
+
+
 def _constructor(name: str, parameters: dict[str, Any]) -> Callable[..., None]:
     """`__init__` of a class with these parameters: constraints, or pairs of a constraint and a default."""
     defaults = {key: told[1] for key, told in parameters.items() if isinstance(told, tuple)}
@@ -114,8 +123,8 @@ class Distribution:
         for name, constraint in known.items():
             if is_dependent(constraint):
                 continue
-            if name not in self.__dict__ and isinstance(getattr(type(self), name, None), lazy_property):
-                continue  # computed from the others
+            if name not in self.__dict__ and _is_computed(type(self), name):
+                continue  # from the others
             value = getattr(self, name)
             if not constraint.check(value).all():
                 raise ValueError(

@@ -33,6 +33,7 @@ from weft.distributions.transforms import (
     SigmoidTransform,
     StickBreakingTransform,
     Transform,
+    undone,
 )
 from weft.distributions.utils import broadcast_all, clamp_probs, euler_constant, shape_of, sum_rightmost
 from weft.ops.record import ops
@@ -107,8 +108,8 @@ class TransformedDistribution(Distribution):
     @density
     def log_prob(self, value: Any) -> Any:
         count, result, y = len(self.event_shape), 0.0, value
-        for transform in reversed(self.transforms):
-            x = transform.inv(y)
+        for transform in self.transforms[::-1]:
+            x = undone(transform, y)
             count += transform.domain.event_dim - transform.codomain.event_dim
             stretch = transform.log_abs_det_jacobian(x, y)
             result = result - sum_rightmost(stretch, count - transform.domain.event_dim)
@@ -126,7 +127,7 @@ class TransformedDistribution(Distribution):
     @density
     def cdf(self, value: Any) -> Any:
         for transform in self.transforms[::-1]:
-            value = transform.inv(value)
+            value = undone(transform, value)
         return self._by_sign(self.base_dist.cdf(value))
 
     def icdf(self, value: Any) -> Any:

@@ -131,6 +131,19 @@ class Transform:
         return f"{type(self).__name__}()"
 
 
+def undone(transform: Any, y: Any) -> Any:
+    """`transform.inv(y)`, without an object for the inverse where a class has none of its own: that one is
+    remembered by a weak reference, which ends a captured graph."""
+    inverse = type(transform).inv
+    if inverse is Transform.inv:
+        return transform._inv_call(y)
+    if inverse is not ComposeTransform.inv:
+        return transform.inv(y)
+    for part in transform.parts[::-1]:
+        y = undone(part, y)
+    return y
+
+
 class _InverseTransform(Transform):
     """Another transform, backwards."""
 
@@ -282,7 +295,7 @@ class IndependentTransform(Transform):
     def _inverse(self, y: Any) -> Any:
         if y.dim() < self.codomain.event_dim:
             raise ValueError("Too few dimensions on input")
-        return self.base_transform.inv(y)
+        return undone(self.base_transform, y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         stretch = self.base_transform.log_abs_det_jacobian(x, y)
@@ -669,7 +682,7 @@ class CatTransform(Transform):
         return self._each(lambda each, part: each(part), x)
 
     def _inverse(self, y: Any) -> Any:
-        return self._each(lambda each, part: each.inv(part), y)
+        return self._each(undone, y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         before, after = x.split(self.lengths, self.dim), y.split(self.lengths, self.dim)
@@ -715,7 +728,7 @@ class StackTransform(Transform):
         return self._each(lambda each, part: each(part), x)
 
     def _inverse(self, y: Any) -> Any:
-        return self._each(lambda each, part: each.inv(part), y)
+        return self._each(undone, y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         return self._each(lambda each, first, second: each.log_abs_det_jacobian(first, second), x, y)

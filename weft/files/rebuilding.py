@@ -11,12 +11,14 @@ from typing import Any, Final
 
 from weft.core.arrays import HostArray
 from weft.core.dtypes import FLOAT, dtype
-from weft.files.errors import require
+from weft.core.lazy import lazy
+from weft.files.errors import FileFormatError, require
 from weft.tensor.base import Parameter, Tensor, wrap
 from weft.tensor.meta import MetaArray
 from weft.tensor.storage import UntypedStorage, over, reach
 
 MOST_DIMENSIONS: Final = 64
+_making = lazy("weft.tensor.sparse.making")
 
 
 def storage_over(content: HostArray) -> UntypedStorage:
@@ -32,6 +34,17 @@ def sizes(value: Any, what: str) -> tuple[int, ...]:
     good = good and all(type(item) is int and 0 <= item < 2**63 for item in value)
     require(good, f"{what} are {str(value)[:80]}")
     return tuple(value)
+
+
+def rebuild_sparse(form: Any, parts: Any, size: Any, coalesced: Any) -> Any:
+    """A sparse tensor of its places and elements, all of which are checked."""
+    good = len(parts) == (2 if form.name == "sparse_coo" else 3) and form.name != "strided"
+    good = good and all(isinstance(part, Tensor) and part.layout.name == "strided" for part in parts)
+    require(good and type(coalesced) is bool, "a sparse tensor of strange parts")
+    try:
+        return _making.remade(form, parts, sizes(size, "a tensor's sizes"), coalesced)
+    except RuntimeError as error:
+        raise FileFormatError(f"a sparse tensor that is none: {error}") from None
 
 
 def tensor_over(

@@ -16,10 +16,10 @@ import numpy as np
 
 from weft.core.device import device, meta
 from weft.core.dtypes import ALL, BY_NAME, dtype
-from weft.core.types import Size, strided
+from weft.core.types import LAYOUTS, Size, layout
 from weft.files.errors import FileFormatError, UnsafeFileError, require
 from weft.files.pickles import Allowed, Building, checked_key
-from weft.files.rebuilding import parameter_of, sizes, tensor_over
+from weft.files.rebuilding import parameter_of, rebuild_sparse, sizes, tensor_over
 from weft.tensor.base import Tensor
 from weft.tensor.storage import UntypedStorage
 
@@ -167,8 +167,18 @@ def _device(kind: Any, index: Any = None) -> device:
 
 
 def _layout(name: Any) -> Any:
-    require(name == "torch.strided", f"the layout {str(name)[:80]}, which Weft does not have")
-    return strided
+    known = type(name) is str and name.startswith("torch.") and name[6:] in LAYOUTS
+    require(known, f"the layout {str(name)[:80]}, which Weft does not have")
+    return LAYOUTS[name[6:]]
+
+
+def _sparse_tensor(form: Any = None, parts: Any = None) -> Any:
+    """A sparse tensor: indices, elements, sizes, and of coordinates whether each is there once."""
+    good = type(form) is layout and type(parts) is tuple and len(parts) in (3, 4)
+    require(good, "a sparse tensor of strange parts")
+    if form.name == "sparse_coo":
+        return rebuild_sparse(form, parts[:2], parts[2], parts[3] if len(parts) == 4 else False)
+    return rebuild_sparse(form, parts[:3], parts[3], True)
 
 
 def _pairs(items: Any) -> Iterable[tuple[Any, Any]]:
@@ -286,7 +296,7 @@ def _table() -> dict[str, Allowed]:
     makers: dict[str, Callable[..., Any] | None] = {
         **REBUILDERS,
         "torch._tensor._rebuild_from_type_v2": rebuild_from_type,
-        "torch._utils._rebuild_sparse_tensor": _unknown_tensor("sparse"),
+        "torch._utils._rebuild_sparse_tensor": _sparse_tensor,
         "torch._utils._rebuild_qtensor": _unknown_tensor("quantized"),
         "torch._utils._rebuild_nested_tensor": _unknown_tensor("nested"),
         "torch.Size": _size,

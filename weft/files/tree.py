@@ -8,6 +8,7 @@ an object with one key that says what it is; things that are met twice are writt
     {"list": [...]} {"tuple": [...]} {"set": [...]} {"frozenset": [...]} {"deque": [[...], longest]}
     {"dict": [[key, value], ...]}, the same for OrderedDict, Counter; {"defaultdict": [factory, [...]]}
     {"tensor": 3}                        the third of the table
+    {"sparse": [layout, [places ..., elements], sizes, coalesced]}
     {"float": "nan"} {"int": "0x..."} {"complex": [re, im]} {"bytes": base64} {"bytearray": base64}
     {"dtype": name} {"device": name} {"size": [...]} {"layout": name} {"memory_format": name}
     {"slice": [...]} {"range": [...]} {"numpy": [dtype, base64]} {"ndarray": [dtype, shape, base64]}
@@ -27,10 +28,10 @@ import numpy as np
 
 from weft.core.device import device
 from weft.core.dtypes import BY_NAME, dtype
-from weft.core.types import Size, layout, memory_format, memory_format_by_name, strided
+from weft.core.types import LAYOUTS, Size, layout, memory_format, memory_format_by_name, strided
 from weft.files.errors import FileFormatError, require
 from weft.files.pickles import checked_key
-from weft.files.rebuilding import sizes
+from weft.files.rebuilding import rebuild_sparse, sizes
 from weft.tensor.base import Tensor
 
 PLAIN: Final = frozenset({type(None), bool, str})
@@ -67,7 +68,7 @@ class Writer:
             return value if -LONGEST_INT <= value < LONGEST_INT else {"int": hex(value)}
         if kind is float:
             return value if math.isfinite(value) else {"float": repr(value)}
-        if isinstance(value, Tensor):
+        if isinstance(value, Tensor) and value.layout is strided:
             return {"tensor": self.tensor(value, path)}
         small = self._small(value)
         if small is not None:
@@ -121,6 +122,10 @@ class Writer:
             node[kind.__name__] = [self.write(item, (*path, str(place))) for place, item in enumerate(value)]
         elif kind in (set, frozenset):
             node[kind.__name__] = [self._key(item, path) for item in value]
+        elif isinstance(value, Tensor):
+            form, parts, elements, shape, unique = value.__reduce_ex__(2)[1]
+            written = [self.write(part, (*path, str(place))) for place, part in enumerate((*parts, elements))]
+            node["sparse"] = [form.name, written, list(shape), unique]
         elif kind in MAPPINGS.values():
             node[kind.__name__] = self._pairs(value, path)
             extra = getattr(value, "_metadata", None)
@@ -335,6 +340,13 @@ def _tensor(reader: Reader, value: Any, node: dict[str, Any]) -> Any:
     return reader.tensor(value)
 
 
+def _sparse(reader: Reader, value: Any, node: dict[str, Any]) -> Any:
+    require(type(value) is list and len(value) == 4 and type(value[1]) is list, "a strange sparse tensor")
+    parts = [reader.read(part) for part in value[1]]
+    return reader.keep(node, rebuild_sparse(_LAYOUT(reader, value[0], node), parts, value[2], value[3]))
+
+
+_LAYOUT = _named(lambda name: LAYOUTS[name])
 READERS: Final[dict[str, Callable[[Reader, Any, dict[str, Any]], Any]]] = {
     "list": _list,
     "tuple": _tuple,
@@ -352,7 +364,8 @@ READERS: Final[dict[str, Callable[[Reader, Any, dict[str, Any]], Any]]] = {
     "bytearray": lambda reader, value, node: reader.keep(node, bytearray(_bytes(value))),
     "dtype": _named(lambda name: BY_NAME[name]),
     "device": _named(device),
-    "layout": _named(lambda name: {"strided": strided}[name]),
+    "layout": _LAYOUT,
+    "sparse": _sparse,
     "memory_format": _named(memory_format_by_name),
     "size": lambda reader, value, node: Size(sizes(value, "sizes")),
     "slice": _bounds(slice),

@@ -38,6 +38,7 @@ from weft.native.program.stored import Restored, kept_or_made
 
 _run: Any = lazy("weft.native.program.executable")
 _template: Any = lazy("weft.native.program.template")
+_kept: Any = lazy("weft.native.program.kept_templates")
 _looking: Any = lazy("weft.native.program.describe")
 """Not needed where all programs are on disk."""
 WATCHED: Final = ("fusion", "kernels", "memory", "llvm", "asm")
@@ -243,10 +244,22 @@ class Compiled:
             raise Uncompiled(unusable())
         if self.unread:
             raise Uncompiled("sizes that are computed elsewhere")
-        make = self.from_template if self.places else partial(self.new, self.graph_module)
-        if self.places and settings.bitwise:  # how arrays lie is known of these sizes alone
-            make = lambda given: self.new(self.module_for(given), given)
-        return kept_or_made(self.module_for(arrays), arrays, make, is_watched())
+        module = self.module_for(arrays)
+        if self.places and self.opens and not settings.bitwise:  # of open sizes nobody knows how arrays lie
+            return self.open_program(arrays)
+        return kept_or_made(module, arrays, partial(self.new, module), is_watched())
+
+    def open_program(self, arrays: list[Any]) -> Program:
+        """The first program of a template, of a kept one where there is one for these sizes."""
+        kept = _kept.KeptTemplates(self.graph_module, self.places, arrays)
+        template = None if is_watched() else kept.found()
+        if template is not None:
+            self.add_template(template, arrays)
+            return template.first  # type: ignore[no-any-return]
+        made = kept_or_made(self.module_for(arrays), arrays, self.from_template, is_watched())
+        if self.templates and self.templates[-1][1].first is made:
+            kept.keep(self.templates[-1][1])
+        return made
 
     def from_template(self, arrays: list[Any]) -> Program:
         """The first program of a new template, or one for these sizes alone."""
@@ -258,10 +271,13 @@ class Compiled:
             reason = f"a program for these sizes alone: {reason_of(error)}"
             log("recompiles", lambda: reason)
             return self.new(self.module_for(arrays), arrays)
+        self.add_template(template, arrays)
+        return told(template.first, arrays, self.graph_module, perf_counter() - began)
+
+    def add_template(self, template: Any, arrays: list[Any]) -> None:
         if len(self.templates) >= MOST_PROGRAMS:
             self.templates.clear()
         self.templates.append((self.layout_of(None, arrays), template))
-        return told(template.first, arrays, self.graph_module, perf_counter() - began)
 
     def module_for(self, arrays: list[Any]) -> Any:
         """The graph at the sizes of these inputs."""

@@ -40,7 +40,22 @@ class _BufferKind(type):
 
 
 class Buffer(metaclass=_BufferKind):
-    """`Buffer(data, persistent=True)`: a tensor that becomes a buffer of the module it is assigned to."""
+    """A tensor that becomes a buffer of the module it is assigned to.
+
+    Arguments:
+
+    - `data`: the tensor whose elements it holds, by default none
+    - `persistent`: whether the module's state dict has it
+
+    Shapes:
+
+    - that of `data`
+
+    >>> module = weft.nn.Module()
+    >>> module.steps = weft.nn.Buffer(weft.zeros(1))
+    >>> list(module.state_dict())
+    ['steps']
+    """
 
     persistent: bool
 
@@ -122,7 +137,23 @@ class UninitializedTensorMixin:
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
-    """A parameter that waits for its shape."""
+    """A parameter that waits for its shape.
+
+    Arguments:
+
+    - `requires_grad`: whether gradients are computed for it
+    - `device`: where it will lie; the CPU is the only place
+    - `dtype`: of its elements; by default that of `weft.get_default_dtype()`
+
+    Shapes:
+
+    - none, until `materialize` gives it one
+
+    >>> waiting = weft.nn.UninitializedParameter()
+    >>> waiting.materialize((2, 3))
+    >>> type(waiting).__name__, waiting.shape
+    ('Parameter', weft.Size([2, 3]))
+    """
 
     __slots__ = ()
     cls_to_become = Parameter
@@ -135,7 +166,24 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[misc]
-    """A buffer that waits for its shape."""
+    """A buffer that waits for its shape.
+
+    Arguments:
+
+    - `requires_grad`: whether gradients are computed for it
+    - `device`: where it will lie; the CPU is the only place
+    - `dtype`: of its elements; by default that of `weft.get_default_dtype()`
+    - `persistent`: whether the module's state dict has it
+
+    Shapes:
+
+    - none, until `materialize` gives it one
+
+    >>> waiting = weft.nn.UninitializedBuffer()
+    >>> waiting.materialize((2, 3))
+    >>> type(waiting).__name__, waiting.shape
+    ('Tensor', weft.Size([2, 3]))
+    """
 
     __slots__ = ()
     cls_to_become = Tensor

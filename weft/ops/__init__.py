@@ -66,7 +66,7 @@ from weft.ops import (  # noqa: F401
 
 def __getattr__(name: str) -> _Any:
     """Custom ops by their namespace: `weft.ops.mylib.myop`."""
-    found = custom.NAMESPACES.get(name)
+    found = custom.found(name)
     if found is None:
         raise AttributeError(named(f"module 'weft.ops' has no attribute {name!r}"))
     return found

@@ -204,6 +204,11 @@ def _threshold_rule(x: TensorType, threshold: float, value: float, inplace: bool
 
 
 def _emit_threshold(b: BodyBuilder, x: Element, threshold: float, value: float, inplace: bool) -> Any:
+    if x.type[0] == "u":  # where a negative int is what it leaves of the type
+        threshold, value = (
+            number % (1 << int(x.type[1:])) if type(number) is int else number
+            for number in (threshold, value)
+        )
     return b.select(b.le(x, b.like(threshold, x)), b.like(value, x), x)
 
 
@@ -219,7 +224,7 @@ threshold = activation(
     method=False,
     samples=lambda make: [
         Sample(make(2, 3), 0.1, 2.0),
-        Sample(make(), 0.5, -1.0),
+        Sample(make(), 0.5, -1),
         Sample(make(0, 3), 0.1, 1.0),
     ],
     vjp=lambda g, _out, x, threshold: keep(g, ops.logical_not(ops.le(x, threshold)), x),

@@ -11,8 +11,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, is_array, namespace
 from weft.core.dtypes import FLOAT, HALVES, bool_, dtype, float32, int32, int64
+from weft.core.seams import seams
+from weft.core.sparse_array import SparseArray
 from weft.core.types import Size, TensorType
 from weft.core.warn import warn
 from weft.ops.batching import spread_to, to_front
@@ -152,18 +154,29 @@ def _embedding_backward_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(0, 3), make.ints(0, high=5), 5, -1, False)
 
 
+def _embedding_gradient(
+    g: TensorLike, _out: object, _weight: TensorType, indices: Any, padding: int, by: bool, sparse: bool
+) -> Any:
+    """The gradient of the table: of the rows that were looked up only, where it is to be sparse."""
+    if not sparse:
+        return embedding_backward(g, indices, _weight.shape[0], padding, by)
+    if by:
+        raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
+    if not is_array(g):
+        return seams.sparse_rows(g, indices, tuple(_weight.shape), padding)
+    places, rows = indices.reshape(1, -1), g.reshape(indices.size, _weight.shape[1])
+    if padding >= 0:
+        kept = namespace(places).flatnonzero(places[0] != padding)
+        places, rows = places[:, kept], rows[kept]
+    return SparseArray(places.astype("int64"), rows, tuple(_weight.shape))
+
+
 embedding: Op = index(
     "embedding", _embedding_kernel, _embedding_rule,
     "weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool "
     "= False",
-    vjp=(
-        lambda g, _out, _weight, indices, padding, by: embedding_backward(
-            g, indices, _weight.shape[0], padding, by
-        ),
-        None,
-    ),
-    batch=_embedding_batch, samples=_embedding_samples, method=False,
-    refuses="integers", lowering="indexing",
+    vjp=(_embedding_gradient, None), batch=_embedding_batch, samples=_embedding_samples,
+    method=False, refuses="integers", lowering="indexing",
 )  # fmt: skip
 embedding_backward: Op = index(
     "embedding_dense_backward", _embedding_backward_kernel, _embedding_backward_rule,
@@ -221,6 +234,7 @@ def _embedding_user(
             no_grad(weight.copy_, smaller)
         else:
             weight = smaller
+    sparse = sparse and seams.gives_sparse_rows(weight)
     return embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import bool_, int32, int64
+from weft.core.seams import seams
 from weft.core.types import Size, TensorType
 from weft.core.warn import warn
 from weft.ops.attention import embedding, embedding_renorm
@@ -201,7 +202,9 @@ def embedding_bag(
         owners = bag_owners(starts, shape[0], include_last_offset)
     kept = None if padding_idx is None else ops.ne(flat, padding_idx % rows)
     factors = None if factors is None else ops.reshape(factors, (-1,))
-    vectors = embedding(weight, flat, -1, scale_grad_by_freq, sparse)
+    sparse = sparse and seams.gives_sparse_rows(weight)
+    unread = padding_idx % rows if sparse and padding_idx is not None else -1  # its rows are left out
+    vectors = embedding(weight, flat, unread, scale_grad_by_freq, sparse)
     return _pooled(vectors, owners, kept, factors, bags, mode)
 
 

@@ -6,6 +6,7 @@ that are none of its modules.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 
@@ -26,17 +27,29 @@ class Namespace:
 
 
 NAMESPACES: Final[dict[str, Namespace]] = {}
+LATE: Final[dict[str, Callable[[], Namespace]]] = {}
+"""Namespaces that are made when they are first asked for."""
+
+
+def found(name: str) -> Namespace | None:
+    """The namespace of this name, if there is one."""
+    known = NAMESPACES.get(name)
+    make = LATE.get(name) if known is None else None
+    return known if make is None else NAMESPACES.setdefault(name, make())
 
 
 def enter(namespace: str, name: str, value: Any) -> None:
     """Makes `weft.ops.<namespace>.<name>` be this value."""
-    NAMESPACES.setdefault(namespace, Namespace(namespace)).__dict__[name] = value
+    space = found(namespace)
+    if space is None:
+        space = NAMESPACES.setdefault(namespace, Namespace(namespace))
+    space.__dict__[name] = value
 
 
 def remove(namespace: str, name: str) -> None:
     """Forgets a name, and its namespace once that is empty."""
-    found = NAMESPACES.get(namespace)
-    if found is not None:
-        found.__dict__.pop(name, None)
-        if not dir(found):
+    known = NAMESPACES.get(namespace)
+    if known is not None:
+        known.__dict__.pop(name, None)
+        if not dir(known):
             del NAMESPACES[namespace]

@@ -129,6 +129,9 @@ philox_binomial = random(
 )  # fmt: skip
 
 
+DRAWN_FROM = "input: Tensor, generator: Generator = None"
+
+
 def _tried(name: str, generator: Generator | None, *parameters: TensorLike) -> tuple[int, int]:
     """(key, offset) for draws of the parameters' common shape."""
     types = [type_of(each) for each in parameters]
@@ -144,19 +147,31 @@ def _rates(make: Maker) -> Iterator[Sample]:
     yield Sample(make(0, 3, low=0.5, high=20.0), grad=False)
 
 
-@sampler("input: Tensor, generator: Generator = None", "_standard_gamma", method=False, samples=_rates)
+@sampler(
+    "input: Tensor, generator: Generator = None",
+    "_standard_gamma",
+    method=False,
+    stream="tried",
+    samples=_rates,
+)
 def standard_gamma(x: TensorLike, generator: Generator | None) -> Any:
     """Gamma numbers of these shapes, with rate one."""
     return philox_gamma(x, *_tried("gamma", generator, x))
 
 
-@sampler("input: Tensor, generator: Generator = None", "_sample_dirichlet", method=False, samples=_rates)
+@sampler(
+    "input: Tensor, generator: Generator = None",
+    "_sample_dirichlet",
+    method=False,
+    stream="tried",
+    samples=_rates,
+)
 def sample_dirichlet(x: TensorLike, generator: Generator | None) -> Any:
     """Numbers that add up to one along the last dimension, of a Dirichlet distribution."""
     return philox_dirichlet(x, *_tried("dirichlet", generator, x))
 
 
-@sampler("input: Tensor, generator: Generator = None", method=False, samples=_rates)
+@sampler(DRAWN_FROM, method=False, stream="tried", samples=_rates)
 def poisson(x: TensorLike, generator: Generator | None) -> Any:
     """Poisson numbers of these rates."""
     return philox_poisson(x, *_tried("poisson", generator, x))
@@ -166,7 +181,9 @@ def _trials(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3, low=1.0, high=40.0), make(3, low=0.1, high=0.9), grad=False)
 
 
-@sampler("count: Tensor, prob: Tensor, generator: Generator = None", method=False, samples=_trials)
+@sampler(
+    "count: Tensor, prob: Tensor, generator: Generator = None", method=False, stream="tried", samples=_trials
+)
 def binomial(count: TensorLike, prob: TensorLike, generator: Generator | None) -> Any:
     """How many of so many trials of these probabilities succeed."""
     return philox_binomial(count, prob, *_tried("binomial", generator, count, prob))

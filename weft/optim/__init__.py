@@ -18,8 +18,9 @@ from weft.optim.radam import RAdam as RAdam
 from weft.optim.rmsprop import RMSprop as RMSprop
 from weft.optim.rprop import Rprop as Rprop
 from weft.optim.sgd import SGD as SGD
+from weft.optim.sparse_adam import SparseAdam as SparseAdam
 
 __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam",
-    "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
+    "Optimizer", "RAdam", "RMSprop", "Rprop", "SparseAdam", "lr_scheduler", "swa_utils",
 ]  # fmt: skip

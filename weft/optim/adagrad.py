@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from weft.core.types import preserve_format
+from weft.core.types import preserve_format, strided
 from weft.ops.record import ops
 from weft.optim.optimizer import overflowed
 from weft.optim.rules import Options, Ruled, declared, followed, kept, rate_of, real_views
@@ -31,10 +31,26 @@ def adagrad(
         return
     lr = rate_of(lr)
     for tensors, count in zip(zip(params, grads, state_sums), advance(state_steps)):
+        if tensors[1].layout is not strided:
+            _sparsely(*tensors, lr / (1 + (count - 1) * lr_decay), weight_decay, eps, maximize)
+            continue
         param, grad, total = real_views(tensors)
         grad = followed(param, grad, weight_decay, maximize)
         total.add_(grad * grad)
         param.sub_(grad / (kept(total).sqrt() + eps) * (lr / (1 + (count - 1) * lr_decay)))
+
+
+def _sparsely(
+    param: Any, grad: Any, total: Any, size: Any, weight_decay: float, eps: float, maximize: bool
+) -> None:
+    """The same for a sparse gradient: rows that it does not name stay as they are."""
+    if weight_decay != 0:
+        raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+    grad = (-grad if maximize else grad).coalesce()
+    values = grad.values()
+    total.add_(grad.like(values * values))
+    roots = total.sparse_mask(grad).values().sqrt()
+    param.add_(grad.like(values / (roots + eps) * -size))
 
 
 class Adagrad(Ruled):
@@ -50,6 +66,7 @@ class Adagrad(Ruled):
 
     _form = staticmethod(adagrad)
     _lists = ("sum", "step")
+    _sparse = True
     _swapped = ("eps", "weight_decay", "initial_accumulator_value")
 
     @declared

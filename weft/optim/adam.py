@@ -120,6 +120,7 @@ class Adam(Ruled):
     gradient."""
 
     _form = staticmethod(adam)
+    _sparse = "Adam does not support sparse gradients, please consider SparseAdam instead"
     _lists = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step")
     _swapped = ("maximize", "foreach")
     _zeros = ("exp_avg", "exp_avg_sq")

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from weft.core.modes import grad_enabled
 from weft.core.seams import seams
-from weft.core.types import preserve_format
+from weft.core.types import preserve_format, strided
 from weft.ops.record import ops
 from weft.optim.optimizer import (
     Optimizer,
@@ -180,6 +180,8 @@ class Ruled(Optimizer):
     """Those of them that the form takes whole."""
     _parts: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Those that it takes apart; see `PARTS`."""
+    _sparse: bool | str = False
+    """Whether gradients may be sparse, or what to say where they are."""
     _scaled: bool = False
     """Whether the form takes what `GradScaler` says; see `overflowed`."""
 
@@ -246,6 +248,13 @@ class Ruled(Optimizer):
             for param in group["params"]:
                 grad = param.grad
                 if grad is not None:
+                    if (
+                        grad.__class__ is not Tensor
+                        and grad.layout is not strided
+                        and self._sparse is not True
+                    ):
+                        name = type(self).__name__
+                        raise RuntimeError(self._sparse or f"{name} does not support sparse gradients")
                     params.append(param)
                     grads.append(grad)
             if params:

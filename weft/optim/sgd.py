@@ -119,6 +119,7 @@ class SGD(Ruled):
 
     _form = staticmethod(sgd)
     _lists = ("momentum_buffer",)
+    _sparse = True
     _scalars: ClassVar[dict[str, float]] = {}
     _checks: ClassVar[dict[str, Check]] = {
         "lr": _refuse_below_zero("learning rate"),

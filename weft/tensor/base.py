@@ -212,7 +212,21 @@ class ParameterKind(type):
 
 
 class Parameter(Tensor, metaclass=ParameterKind):
-    """A tensor that a module trains. Ops treat it as a plain Tensor and give plain Tensors."""
+    """A tensor that a module trains. Ops treat it as a plain Tensor and give plain Tensors.
+
+    Arguments:
+
+    - `data`: the tensor whose elements it holds, by default none
+    - `requires_grad`: whether gradients are computed for it
+
+    Shapes:
+
+    - that of `data`
+
+    >>> weight = weft.nn.Parameter(weft.ones(2))
+    >>> weight.requires_grad, weight.is_leaf, type(weight * 2).__name__
+    (True, True, 'Tensor')
+    """
 
     __slots__ = ()
 

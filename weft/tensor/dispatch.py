@@ -22,6 +22,7 @@ from weft.core.devices import DEVICES, device_at
 from weft.core.dtypes import BY_NUMPY, FLOAT, dtype, get_default_dtype, scalar_dtype
 from weft.core.errors import argument_name
 from weft.core.interrupts import let_through
+from weft.core.seams import seams
 from weft.core.symbolic import Symbolic
 from weft.core.types import TensorType, contiguous_format, preserve_format
 from weft.core.warn import warn
@@ -49,7 +50,7 @@ from weft.tensor.wrapper import Wrapper, highest, mapping, refuse_out
 
 if TYPE_CHECKING:
     from weft.core.arrays import Array
-    from weft.core.modes import State
+    from weft.core.modes import Modes, State
     from weft.tensor.tape import Node
 
 
@@ -78,7 +79,7 @@ def dispatch(op: Op, bound: tuple[Any, ...], casts: bool = True) -> Any:
         rows = [value for value in bound if type(value) is tuple or type(value) is list]
         tensors = [each for row in rows for each in row if overrides.has_override(each)]
     key = None
-    if type(mode) is not bool and not mode.functions and op.kind in ALIKE and len(mode.extra) == 1:
+    if type(mode) is not bool and op.kind in ALIKE and len(mode.extra) == 1 and not is_watched(mode):
         key = hollow_key(op, bound) if mode.extra[0][0] == FAKE else None
         known = None if key is None else HOLLOW.get(key)  # at once: other threads clear the table
         if known is not None:
@@ -99,6 +100,10 @@ def dispatch(op: Op, bound: tuple[Any, ...], casts: bool = True) -> Any:
         top = highest(bound)
         if top is not None and not (op.kind is Kind.RANDOM and op.composed and mapping()):
             return type(top).call(op, bound, top.level)
+        if overrides.is_offered(mode, tensors):
+            result = seams.below.call(op, bound, tensors, mode)
+            if result is not NotImplemented:
+                return result
     if op.composed:
         if op.kind is Kind.RANDOM and (maps := mapping()):
             return maps[-1].draw(op, bound)
@@ -125,6 +130,11 @@ def dispatch(op: Op, bound: tuple[Any, ...], casts: bool = True) -> Any:
     if bound is not original and isinstance(results, Tensor) and results.node is not None:
         watch_indices(op, original, results.node)
     return results
+
+
+def is_watched(mode: Modes) -> bool:
+    """Whether a mode of the user's is told of calls."""
+    return bool(mode.functions or mode.dispatch)
 
 
 ALIKE = frozenset({Kind.POINTWISE, Kind.CONTRACT})
@@ -596,6 +606,8 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
         for target in targets:
             if type(target.array) is not MetaArray:
                 check_overlap(target.array, tuple(t.array for t in tensors))
+    if overrides.is_offered(mode, (*tensors, *targets)):
+        return seams.below.into(op, bound, tensors, out)
     results = dispatch(op, bound, casts=False)
     values = results if isinstance(results, (tuple, list)) else (results,)
     for target, value in zip(targets, values, strict=True):

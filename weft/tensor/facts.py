@@ -300,12 +300,6 @@ for _name in ("resolve_conj", "resolve_neg"):
     setattr(Tensor, _name, PUBLIC[_name])
 
 
-@method
-def to_dense(self: Tensor, dtype: dtype | type | None = None, *, masked_grad: bool | None = None) -> Tensor:
-    """The tensor itself: every tensor is dense."""
-    return self if dtype is None else self.to(dtype)
-
-
 # -- threads -------------------------------------------------------------------------------------------------
 BLAS_SETTERS = (
     "scipy_openblas_set_num_threads64_",

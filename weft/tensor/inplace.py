@@ -13,6 +13,7 @@ import weft.tensor.overrides as overrides
 from weft.core import modes
 from weft.core.arrays import namespace
 from weft.core.dtypes import BY_NUMPY
+from weft.core.seams import seams
 from weft.core.warn import warn
 from weft.ops.indexing import expand_masks, index_key
 from weft.ops.record import Kind, Op, ops, quiet
@@ -67,10 +68,12 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
     mode = modes.current()
     target: Tensor = bound[0]
     tensors = gather(op, bound)
-    if type(mode) is not bool or any(type(t) not in PLAIN for t in tensors):
+    special = type(mode) is not bool or any(type(t) not in PLAIN for t in tensors)
+    answer: Tensor
+    if special:
         handled, result = overrides.intercept_function(face, op, bound, tensors, mode)
         if handled:
-            answer: Tensor = result
+            answer = result
             return answer
         top = highest(bound)
         if top is not None and not (op.kind is Kind.RANDOM and op.composed and mapping()):
@@ -90,6 +93,9 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
     overlapping = overlaps_itself(target.array) and not tracked and may_overlap(op, bound, grad)
     check_writable(target, grad, tracked, overlapping)
     tracked = tracked or (grad and target.tracked)
+    if special and overrides.is_offered(mode, tensors):
+        answer = seams.below.write(op, bound, tensors, mode, tracked)
+        return answer
     if overlapping and op is ops.index_put and len(bound[1]) <= target.array.ndim:
         indices, dims = expand_masks(target.array.shape, bound[1])
         return put_overlapping(target, bound[1], (target, bound[2], indices, dims, bound[3]))
@@ -254,6 +260,10 @@ def assign(target: Tensor, value: Tensor) -> Tensor:
     """Makes `target` hold `value`, with value's history: the in-place form of a composite."""
     check_result("assign", target, typed(value))
     mode = modes.current()
+    special = type(mode) is not bool or type(target) not in PLAIN or type(value) not in PLAIN
+    if special and overrides.is_offered(mode, (target, value)):
+        made: Tensor = seams.below.put(target, value)
+        return made
     if type(mode) is not bool and mode.witness is not None:
         mode.witness(None, [value], target)
     grad = mode if type(mode) is bool else mode.grad and not mode.inference

@@ -21,6 +21,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 from weft.core.modes import current, enter, enter_functions, leave, modes
+from weft.core.seams import seams
 from weft.core.trees import sequence_like
 from weft.core.warn import warn_at_level
 from weft.ops.record import Op
@@ -54,6 +55,57 @@ def has_override(value: object) -> bool:
         kind not in PLAIN
         and getattr(kind, "__torch_function__", disabled_torch_function) is not disabled_torch_function
     )
+
+
+def disabled_torch_dispatch(
+    func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (), kwargs: Any = None
+) -> Any:
+    """What tensors have that want no handler below autograd (see `weft.tensor.below`): the operator on their
+    arrays.
+    """
+    token = enter(dispatch=(), unhandled=True)
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        leave(token)
+
+
+def has_handler(value: object) -> bool:
+    """Whether the class of a value has a `__torch_dispatch__` of its own."""
+    kind = type(value)
+    return kind not in PLAIN and isinstance(value, Tensor) and has_own_handler(kind)
+
+
+def has_own_handler(kind: Any) -> bool:
+    """Whether a class of tensors has a `__torch_dispatch__` of its own."""
+    return kind.__torch_dispatch__ is not disabled_torch_dispatch
+
+
+class Noted:
+    """What was met so far in this process."""
+
+    handlers = False
+    """Whether a class with a `__torch_dispatch__` was made: backward then looks for its tensors."""
+
+
+noted: Final = Noted()
+
+
+def is_offered(mode: State, values: Iterable[Any]) -> bool:
+    """Whether a mode or a class is to be asked below autograd."""
+    if type(mode) is not bool:
+        if mode.dispatch:
+            return True
+        if mode.unhandled:
+            return False
+    return any(map(has_handler, values))
+
+
+def offer_function(mode: State, name: str, tensor: Tensor, *args: Any) -> tuple[bool, Any]:
+    """Offers an operator that no record stands behind: whether somebody was there, and the answer."""
+    if not is_offered(mode, (tensor, *args)):
+        return False, None
+    return True, seams.below.function_offered(name, tensor, *args)
 
 
 def overloaded(values: Iterable[Any]) -> list[Any]:
@@ -352,4 +404,5 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
 
 
 setattr(Tensor, "__torch_function__", classmethod(default_torch_function))  # noqa: B010
+setattr(Tensor, "__torch_dispatch__", staticmethod(disabled_torch_dispatch))  # noqa: B010
 setattr(Parameter, "__torch_function__", staticmethod(disabled_torch_function))  # noqa: B010

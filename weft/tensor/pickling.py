@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.modes import within
 from weft.core.naming import named
 from weft.core.warn import warn_at_level
 from weft.tensor.base import Tensor, method, wrap
 from weft.tensor.meta import MetaArray
+from weft.tensor.overrides import has_handler
 from weft.tensor.storage import described, rebuild
 from weft.tensor.views import settled
 
@@ -47,6 +49,31 @@ def rebuild_meta(
     return tensor
 
 
+def rebuild_wrapper(
+    kind: type[Tensor], element: dtype, size: Any, stride: Any, where: device, tracked: bool, state: Any
+) -> Tensor:
+    """The same for a tensor whose class knows its elements, which lie in its attributes."""
+    make: Any = vars(Tensor)["_make_wrapper_subclass"].__func__
+    made: Tensor = make(kind, size, strides=stride, dtype=element, device=where, requires_grad=tracked)
+    for name, value in state.items():
+        setattr(made, name, value)
+    return made
+
+
+def _is_wrapper(tensor: Tensor) -> bool:
+    return type(tensor.array) is MetaArray and has_handler(tensor)
+
+
+def _attributes(tensor: Tensor) -> dict[str, Any]:
+    """What a tensor of a user's class holds, be it in slots."""
+    found = dict(tensor.__dict__)
+    for kind in type(tensor).__mro__[: type(tensor).__mro__.index(Tensor)]:
+        slots = kind.__dict__.get("__slots__", ())
+        names = (slots,) if isinstance(slots, str) else slots
+        found |= {name: getattr(tensor, name) for name in names if hasattr(tensor, name)}
+    return found
+
+
 @method
 def __reduce_ex__(self: Tensor, protocol: object) -> Any:
     settled(self)
@@ -61,6 +88,9 @@ def __reduce_ex__(self: Tensor, protocol: object) -> Any:
             UserWarning,
             stacklevel=2,
         )
+    if _is_wrapper(self):
+        facts = (self.dtype, tuple(self.shape), self.stride(), self.device, self.tracked)
+        return rebuild_wrapper, (type(self), *facts, _attributes(self))
     state = dict(self.__dict__) or None
     if self.is_meta:
         return rebuild_meta, (
@@ -81,6 +111,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if id(self) in memo:
         found: Tensor = memo[id(self)]
         return found
+    if _is_wrapper(self):
+        return _copied_wrapper(self, memo)
     with within(grad=False):
         if self.is_meta:
             array: Any = MetaArray(self.array.shape, self.array.dtype, self.array.strides)
@@ -92,4 +124,22 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         if self._grad is not None:
             made._grad = copy.deepcopy(self._grad, memo)
         made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    return made
+
+
+def _copied_wrapper(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
+    with within(grad=False):
+        made: Tensor = tensor.clone()
+        if type(made) is not type(tensor):
+            raise RuntimeError(
+                "The default implementation of __deepcopy__() for wrapper subclasses only works for "
+                "subclass types that properly implement clone(), such that it gives an object of the class "
+                f"{type(tensor).__name__}"
+            )
+        made.requires_grad_(tensor.tracked)
+        memo[id(tensor)] = made
+        if tensor._grad is not None:
+            made._grad = copy.deepcopy(tensor._grad, memo)
+        for name, value in _attributes(tensor).items():
+            setattr(made, name, copy.deepcopy(value, memo))
     return made

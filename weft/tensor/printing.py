@@ -193,18 +193,29 @@ def _contents(array: HostArray, indent: int, options: PrintOptions) -> str:
     return _nested(spell_all(array.tolist(), array.ndim - 1), column.width, gaps, indent, options)
 
 
-def _with_suffixes(text: str, suffixes: list[str], start: int, indent: int, linewidth: int) -> str:
-    """The text, which starts at column `start`, and its suffixes after commas, wrapped to column `indent`."""
+def with_suffixes(
+    text: str, suffixes: list[str], start: int, indent: int, linewidth: int, apart: bool = False
+) -> str:
+    """The text, which starts at column `start`, and its suffixes after commas, wrapped to column `indent`;
+    the first on a line of its own, where they are to stand apart."""
     _, newline, last_line = text.rpartition("\n")
     used = (0 if newline else start) + len(last_line) + 2  # two to spare, as in PyTorch
     for suffix in suffixes:
-        if used + len(suffix) + 2 > linewidth:
+        if apart or used + len(suffix) + 2 > linewidth:
             text += ",\n" + " " * indent + suffix
             used = indent + len(suffix)
+            apart = False
         else:
             text += ", " + suffix
             used += len(suffix) + 2
     return text + ")"
+
+
+def format_elements(array: HostArray, column: int) -> str:
+    """The elements alone, for a line on which they begin at a column; sizes, where there are none."""
+    if not array.size:
+        return f"[], size={tuple(array.shape)}"
+    return _contents(array, column, _current)
 
 
 def format_tensor(
@@ -258,5 +269,5 @@ def format_tensor(
         suffixes.append(f"grad_fn=<{grad_fn_name}>")
     elif requires_grad:
         suffixes.append("requires_grad=True")
-    text = _with_suffixes(prefix + contents, suffixes, indent, column, options.linewidth)
+    text = with_suffixes(prefix + contents, suffixes, indent, column, options.linewidth)
     return "Parameter containing:\n" + " " * indent + text if is_parameter else text

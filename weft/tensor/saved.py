@@ -13,8 +13,10 @@ from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from weft.core import modes
+from weft.core.seams import seams
 from weft.tensor.backward import revive
 from weft.tensor.base import Tensor, wrap
+from weft.tensor.overrides import has_handler
 from weft.tensor.plan import OUT, Plan, plan_of
 from weft.tensor.tape import Node, saved_arrays
 
@@ -67,7 +69,7 @@ def unpacked(value: object) -> Any:
     return value
 
 
-def pack_saved(node: Node, plan: Plan, bound: tuple[Any, ...], _outputs: list[Tensor], mode: Any) -> None:
+def pack_saved(node: Node, plan: Plan, bound: tuple[Any, ...], outputs: list[Tensor], mode: Any) -> None:
     """Notes where the node was made, and runs the innermost pack hook over what it saved, where these are
     active."""
     if mode.anomaly is not None:
@@ -77,10 +79,20 @@ def pack_saved(node: Node, plan: Plan, bound: tuple[Any, ...], _outputs: list[Te
     pack, unpack = mode.saved_hooks[-1]
     packed: list[Any] = []
     for source, value in zip(plan.saved, node.saved):
-        original = None if source == OUT else bound[source]
+        original = outputs_of_classes(outputs, value) if source == OUT else bound[source]
         packed.append(_packed(value, original, pack, unpack))
     node.saved = PackedValues(tuple(packed))
     node.versions = None
+
+
+def outputs_of_classes(outputs: list[Tensor], saved: object) -> Any:
+    """The outputs whose arrays were saved, without their history, if a class of theirs has a handler: hooks
+    are given those.
+    """
+    if not any(map(has_handler, outputs)):
+        return None
+    found = [seams.below.shallow(each) for each in outputs]
+    return found if type(saved) is tuple else found[0]
 
 
 def _packed(value: object, original: object, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> Any:

@@ -376,3 +376,32 @@ def signature_text(arguments: Iterable[Argument]) -> str:
         optional = "" if argument.default is MISSING else " = None"
         pieces.append(f"{argument.name}: {annotation_for(argument.kind)}{optional}")
     return ", ".join(pieces)
+
+
+# -- operators ---------------------------------------------------------------------------------------------
+class Overload:
+    """What `__torch_dispatch__` is handed: one overload of an operator, built in or a user's."""
+
+    namespace: str
+    tags: tuple[Any, ...] = ()
+    _opname: str
+    _overloadname: str
+    _schema: Any
+    overloadpacket: Any
+
+    def name(self) -> str:
+        """`aten::add.Tensor`."""
+        raise NotImplementedError
+
+    @property
+    def is_view(self) -> bool:
+        """Whether a result lies in the memory of an argument, which is not written to."""
+        infos = [getattr(argument, "alias_info", None) for argument in self._schema.arguments]
+        return any(info is not None and not info.is_write for info in infos)
+
+    def __deepcopy__(self, _memo: object) -> Overload:
+        return self
+
+
+class OverloadPacket:
+    """An operator with all its overloads, built in or a user's."""

@@ -20,10 +20,11 @@ import inspect
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_overloads
 
 import numpy as np
 
@@ -65,6 +66,8 @@ WORDS = {
 """What the annotation words of signatures mean to a type checker; see `weft.ops.signature`."""
 ELEMENTS = {"Shape": "_int", "Dims": "_int", "Dim": "_int", "Tensors": "Tensor", "Tensor": "Tensor"}
 """What one argument of a variadic parameter of these words is."""
+OVERLOADED = {"compile": "weft.compiler"}
+"""Functions of `weft` that call one of the same name elsewhere, whose overloads are theirs."""
 SAMPLES = 40
 PROPERTIES = {"grad": "Tensor | None", "_base": "Tensor | None"}
 FIXED = """\
@@ -515,7 +518,12 @@ def _hand_written(writer: Writer, key: str, value: object) -> Iterator[str]:
         if home.__name__ != writer.module and home.__name__.startswith("weft"):
             yield f"from {home.__name__} import {name} as {key}"
         elif isinstance(value, FunctionType):
-            write_function(writer, key, value, method=False, pad="")
+            forms = get_overloads(getattr(import_module(OVERLOADED[key]), key)) if key in OVERLOADED else []
+            for form in forms:
+                writer.lines.append(f"@{writer.type('_overload')}")
+                write_function(writer, key, form, method=False, pad="")
+            if not forms:
+                write_function(writer, key, value, method=False, pad="")
     elif isinstance(value, (bool, int, float, str)):
         writer.lines.append(f"{key}: {writer.type('_' + type(value).__name__)}")
     else:

@@ -10,16 +10,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from weft.core.device import as_device
+from weft.core.device import as_device, creation_device
 from weft.core.dtypes import get_default_dtype
+from weft.core.modes import within
 from weft.core.naming import named
+from weft.core.seams import seams
 from weft.core.types import Size, TensorType
+from weft.ops.options import strides_in
 from weft.ops.view import alias
 from weft.tensor.base import Tensor, fresh, method
 from weft.tensor.creation import build
 from weft.tensor.dispatch import dispatch
-from weft.tensor.meta import meta_array
-from weft.tensor.overrides import DisableTorchFunction, retyped
+from weft.tensor.meta import MetaArray, meta_array
+from weft.tensor.overrides import DisableTorchFunction, has_own_handler, retyped
 from weft.tensor.shims import equip
 from weft.tensor.views import attach_alias
 
@@ -41,7 +44,7 @@ FORMS = (
 def as_subclass(self: Tensor, cls: type[Kind]) -> Kind:
     """A view of this tensor as an instance of `cls`; gradients flow through it."""
     check_class(cls)
-    with DisableTorchFunction():
+    with DisableTorchFunction(), within(dispatch=(), unhandled=True):
         made: Kind = retyped(dispatch(alias, (self,)), cls)
     return made
 
@@ -58,6 +61,43 @@ def make_subclass(cls: type[Kind], data: Tensor, require_grad: bool = False) -> 
         with DisableTorchFunction():
             made.requires_grad_()
     return made
+
+
+def make_wrapper_subclass(
+    cls: type[Kind],
+    size: Any,
+    strides: Any = None,
+    storage_offset: Any = None,
+    memory_format: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    dispatch_sizes_strides_policy: Any = None,
+    dispatch_device: bool = False,
+    dispatch_layout: bool = False,
+    _extra_dispatch_keys: Any = None,
+    storage_size: Any = None,
+) -> Kind:
+    """A leaf of class `cls` that shows a type and has no elements: these its `__torch_dispatch__` knows."""
+    check_class(cls)
+    if not has_own_handler(cls):
+        raise RuntimeError(
+            f"Tensor subclass {cls.__name__} must define __torch_dispatch__ to be made by "
+            "_make_wrapper_subclass"
+        )
+    kind = get_default_dtype() if dtype is None else dtype
+    shape = tuple(size)
+    steps = None if strides is None else [step * kind.itemsize for step in strides]
+    if steps is None and memory_format is not None:
+        steps = [step * kind.itemsize for step in strides_in(shape, memory_format)]
+    made: Any = retyped(fresh(MetaArray(shape, kind.numpy, steps, creation_device(device))), cls)
+    if requires_grad:
+        with DisableTorchFunction():
+            made.requires_grad_()
+    wrapper: Kind = made
+    return wrapper
 
 
 def check_class(cls: object) -> None:
@@ -91,11 +131,14 @@ def construct(cls: type[Tensor], *args: Any, device: Any = None) -> Any:
 def _init_subclass(cls: type[Tensor], /, **keywords: object) -> None:
     super(Tensor, cls).__init_subclass__(**keywords)
     equip(cls)
+    if has_own_handler(cls):
+        seams.below.guard(cls)
 
 
 for _name, _value in {
     "__new__": construct,
     "_make_subclass": staticmethod(make_subclass),
+    "_make_wrapper_subclass": staticmethod(make_wrapper_subclass),
     "__init_subclass__": classmethod(_init_subclass),
 }.items():
     setattr(Tensor, _name, _value)

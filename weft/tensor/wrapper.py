@@ -76,6 +76,7 @@ class Wrapper(Tensor):
 
     level: Level
     gradients: ClassVar[Callable[..., list[Any]]]  # `autograd.grad` where wrappers are involved
+    gradients_of_parts: ClassVar[Callable[..., Any]]  # of tensors that no transform stands behind
     as_batch: ClassVar[Callable[..., Any]]  # batched gradients for it, and the way back to plain tensors
 
     @property

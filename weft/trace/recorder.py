@@ -29,7 +29,7 @@ import numpy as np
 from weft.autograd.grad_mode import put_grad
 from weft.core import modes
 from weft.core.dtypes import bool_
-from weft.core.expressions import Expression
+from weft.core.expressions import Expression, by_name
 from weft.core.generator import Generator, apart
 from weft.core.interrupts import let_through
 from weft.core.requirements import require
@@ -365,6 +365,10 @@ class Recorder:
             raise Break("data-dependent-shape", f"how many elements {name.strip('_')} gives")
         raise Break("data-dependent-value", f"the elements of a tensor ({name})")
 
+    def refuse_sparse(self) -> NoReturn:
+        """A sparse tensor is made, which a graph cannot hold."""
+        raise Break("sparse-tensor", "a sparse tensor")
+
     def copied(self, array: MetaArray, made: MetaArray) -> None:
         """Elements are kept before they are overwritten: a matter for those who look inside calls."""
 
@@ -653,7 +657,7 @@ class Recorder:
 
     def symbol(self, value: Any) -> Any:
         """The node (or the number) that computes a symbolic scalar."""
-        for symbol in value.expression.symbols:
+        for symbol in by_name(value.expression.symbols):
             leaf = Expression("symbol", (symbol,), symbol.kind)
             if leaf not in self.symbols:
                 value.owner.refuse(leaf)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import weft
 from tests.native.harness import given, point, run_plan
 from weft.native.cpu.body_text import literal
 from weft.native.ir.scalar import TYPES, Builder, interpret
@@ -130,3 +131,21 @@ def test_what_is_rare_is_computed_for_the_lanes_that_ask(type_: str) -> None:
 
     check(type_, make)
     check(type_, lambda b, x, y: make(b, x, x))
+
+
+@pytest.mark.parametrize("tiers", ["draft", "full"])
+def test_constants_that_are_found_late_are_spread(tiers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM ended the process where it read one of two constants from a table, and found out afterwards which
+    it is, and that it is spread over a vector."""
+
+    def told(x: weft.Tensor, byte: weft.Tensor, y: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        large = (byte.long() > 300).float() + 1
+        chosen = weft.where(byte.long() > 300, 2.0, 1.0)
+        number = (weft.where((x == x) | (x != x), 0, 2**62) > 0).double() + 1
+        place = (x.max(0).indices > 0).float() + 1
+        return *(each + y for each in (large, chosen, number, place)), large, chosen, number, place
+
+    monkeypatch.setattr(weft.compiler.settings, "tiers", tiers)
+    compiled = weft.compile(told, backend="native", fullgraph=True)
+    given = weft.tensor(0.5), weft.tensor(200, dtype=weft.uint8), weft.ones(40)
+    weft.testing.assert_close(compiled(*given), told(*given))

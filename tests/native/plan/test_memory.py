@@ -8,7 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.native.plan.memory import ALIGNMENT, Block, Blocks, Lifetime, placed, room_for
+from weft.core.expressions import Expression, Symbol
+from weft.core.polynomials import Algebra
+from weft.native.ir.sizes import At, Sizes
+from weft.native.plan.memory import ALIGNMENT, Block, Blocks, Lifetime, placed, placed_open, room_for
+from weft.native.program.template import Formulas
 
 VALUES = st.lists(st.tuples(st.integers(0, 500), st.integers(0, 20), st.integers(0, 8)), max_size=40)
 
@@ -26,6 +30,56 @@ def test_living_values_lie_apart(sizes: list[tuple[int, int, int]]) -> None:
             if other is not value and together and value.size and other.size:
                 begin = found.offsets[other.key]
                 assert start + value.size <= begin or begin + other.size <= start
+
+
+N = Symbol("n", int)
+OPEN = st.lists(
+    st.tuples(st.integers(0, 9), st.integers(0, 500), st.integers(0, 20), st.integers(0, 8)), max_size=30
+)
+
+
+@given(OPEN, st.integers(2, 40))
+@settings(max_examples=200, deadline=None)
+def test_living_values_lie_apart_at_all_sizes(drawn: list[tuple[int, int, int, int]], planned: int) -> None:
+    sizes = Sizes(Algebra(), {N: planned})
+    n = sizes.of(Expression("symbol", (N,), int))
+    values = [
+        Lifetime(i, factor * n + more, first, first + long)
+        for i, (factor, more, first, long) in enumerate(drawn)
+    ]
+    found = placed_open(values, [At({N: max(planned // 4, 2)}), At({N: planned * 4})])
+    for number in (1, planned // 3, planned, planned * 9 + 1):
+        at = At({N: number})
+        ends = {value.key: at(found.offsets[value.key]) + at(value.size) for value in values}
+        assert max(ends.values(), default=0) <= at(found.size)
+        for value in values:
+            start = at(found.offsets[value.key])
+            assert start % ALIGNMENT == 0
+            for other in values:
+                together = value.first <= other.last and other.first <= value.last
+                if other is not value and together and at(value.size) and at(other.size):
+                    begin = at(found.offsets[other.key])
+                    assert ends[value.key] <= begin or ends[other.key] <= start
+
+
+def test_a_large_value_makes_room_for_small_ones() -> None:
+    """And they for it, which no slots of one value each do."""
+    sizes = Sizes(Algebra(), {N: 64})
+    n = sizes.of(Expression("symbol", (N,), int))
+    values = [Lifetime(0, 256 * n, 0, 1), *[Lifetime(k, 64 * n, 2, 3) for k in range(1, 5)]]
+    values.append(Lifetime(5, 256 * n, 4, 5))
+    found = placed_open(values)
+    assert [At({N: each})(found.size) for each in (4, 64, 1000)] == [1024, 256 * 64, 256000]
+
+
+def test_a_long_program_is_placed() -> None:
+    sizes = Sizes(Algebra(), {N: 8})
+    n = sizes.of(Expression("symbol", (N,), int))
+    last = 1500
+    found = placed_open([Lifetime(k, 64 * n, k, last if k % 2 else k + 3) for k in range(last)])
+    formulas = Formulas([found.size.expression])
+    assert formulas.values({N: 8}) == [found.size.hint]
+    assert formulas.values({N: 16}) == [2 * found.size.hint]
 
 
 def test_a_chain_needs_two_places() -> None:

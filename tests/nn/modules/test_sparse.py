@@ -107,3 +107,88 @@ def test_bags_with_weights_and_padding(agrees, values, rng):
         nn.EmbeddingBag(3, 2, padding_idx=3)
     with pytest.raises(AssertionError, match="Shape of weight does not match"):
         nn.EmbeddingBag(3, 2, _weight=weft.ones(3, 3))
+
+
+def rows_of(gradient):
+    assert gradient.layout is weft.sparse_coo
+    return gradient._indices().tolist()[0], gradient._values().tolist()
+
+
+def test_sparse_gradients_name_the_rows_that_were_read():
+    layer = nn.Embedding(5, 2, sparse=True)
+    layer(weft.tensor([[1, 3], [1, 0]])).sum().backward()
+    assert rows_of(layer.weight.grad) == ([1, 3, 1, 0], [[1.0, 1.0]] * 4)
+    before = layer.weight.grad
+    layer(weft.tensor([2])).sum().backward()
+    assert layer.weight.grad is before and rows_of(before)[0] == [1, 3, 1, 0, 2]
+
+
+def test_sparse_gradients_leave_padding_out():
+    layer = nn.Embedding(5, 2, padding_idx=1, sparse=True)
+    layer(weft.tensor([1, 1, 3])).sum().backward()
+    assert rows_of(layer.weight.grad) == ([3], [[1.0, 1.0]])
+
+
+def test_sparse_and_dense_gradients_add_up():
+    table = nn.Parameter(weft.zeros(3, 2))
+    read = lambda: nn.functional.embedding(weft.tensor([1, 1]), table, sparse=True).sum()
+    (read() + table.sum()).backward()
+    assert table.grad.tolist() == [[1.0, 1.0], [3.0, 3.0], [1.0, 1.0]]
+    read().backward()  # to what is dense
+    assert table.grad.tolist() == [[1.0, 1.0], [5.0, 5.0], [1.0, 1.0]]
+    table.grad = None
+    read().backward()
+    table.sum().backward()  # to what is sparse
+    assert table.grad.tolist() == [[1.0, 1.0], [3.0, 3.0], [1.0, 1.0]]
+    table.grad = None
+    (read() + read()).backward()
+    assert rows_of(table.grad) == ([1, 1, 1, 1], [[1.0, 1.0]] * 4)
+
+
+def test_sparse_gradients_of_the_second_order():
+    table = nn.Parameter(weft.tensor([[1.0], [2.0], [3.0]]))
+    out = nn.functional.embedding(weft.tensor([1, 2, 2]), table, sparse=True) ** 3
+    (first,) = weft.autograd.grad(out.sum(), table, create_graph=True)
+    assert rows_of(first) == ([1, 2, 2], [[12.0], [27.0], [27.0]])
+    (second,) = weft.autograd.grad((first._values().sum() * 0 + first.to_dense()).sum(), table)
+    assert second.to_dense().tolist() == [[0.0], [12.0], [36.0]]
+    out = nn.functional.embedding(weft.tensor([1]), table, sparse=True) ** 3
+    with pytest.warns(UserWarning, match="reference cycle"):
+        out.sum().backward(create_graph=True)
+    assert table.grad.layout is weft.sparse_coo and table.grad.requires_grad
+
+
+def test_tables_that_were_computed_get_dense_gradients():
+    table = nn.Parameter(weft.ones(3, 2))
+    nn.functional.embedding(weft.tensor([1]), table * 2, sparse=True).sum().backward()
+    assert table.grad.tolist() == [[0.0, 0.0], [2.0, 2.0], [0.0, 0.0]]
+
+
+def test_hooks_and_clipping_of_sparse_gradients():
+    layer = nn.Embedding(4, 1, sparse=True)
+    layer.weight.register_hook(lambda g: g * 3)
+    layer(weft.tensor([1, 2, 2, 2, 2])).sum().backward()
+    assert layer.weight.grad.to_dense().tolist() == [[0.0], [3.0], [12.0], [0.0]]
+    assert nn.utils.clip_grad_norm_(layer.parameters(), 1.0).item() == pytest.approx(153**0.5)
+    assert layer.weight.grad.coalesce().values().norm().item() == pytest.approx(1.0, rel=1e-5)
+    nn.utils.clip_grad_value_(layer.parameters(), 0.1)
+    assert layer.weight.grad.coalesce().values().tolist() == [[pytest.approx(0.1)]] * 2
+    layer.zero_grad(set_to_none=False)
+    assert layer.weight.grad.layout is weft.sparse_coo and layer.weight.grad._nnz() == 0
+
+
+def test_bags_give_sparse_gradients():
+    for mode in ("sum", "mean"):
+        grads = []
+        for sparse in (False, True):
+            layer = nn.EmbeddingBag(5, 2, sparse=sparse, mode=mode, padding_idx=1)
+            layer(weft.tensor([1, 1, 3, 4]), weft.tensor([0, 3])).sum().backward()
+            grads.append(layer.weight.grad)
+        assert rows_of(grads[1])[0] == [3, 4]
+        assert grads[1].to_dense().tolist() == grads[0].tolist()
+
+
+def test_frequencies_do_not_go_with_sparse_gradients():
+    layer = nn.Embedding(5, 2, sparse=True, scale_grad_by_freq=True)
+    with pytest.raises(RuntimeError, match="scale_grad_by_freq not supported with sparse gradients"):
+        layer(weft.tensor([1])).sum().backward()

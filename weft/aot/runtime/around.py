@@ -41,6 +41,8 @@ def around(mode: Any) -> Around | str:
     """The modes of a call, or why it has to run as captured."""
     if type(mode) is bool:
         return PLAIN_MODES[mode]
+    if mode.dispatch or mode.wary or mode.unhandled:
+        return "a dispatch mode is active, which sees every operator"
     if mode.functions or mode.shielded:
         return "a function mode is active, which sees every call"
     if mode.saved_hooks or mode.saved_hooks_error:

@@ -48,7 +48,7 @@ class ModeFacts:
 
 def plain_modes(mode: Any) -> tuple[tuple[str, Any], ...]:
     """What has no identity: flags, and the facts of an autocast, which is a new object each time."""
-    names = ("grad", "inference", "saved_hooks_error", "anomaly", "shielded")
+    names = ("grad", "inference", "saved_hooks_error", "anomaly", "shielded", "wary", "unhandled")
     facts = [(name, getattr(mode, name)) for name in names]
     # Which hooks they are makes no difference: a graph runs under those that are active then.
     facts += [("saved_hooks", bool(mode.saved_hooks)), ("witness", mode.witness is not None)]
@@ -59,7 +59,8 @@ def plain_modes(mode: Any) -> tuple[tuple[str, Any], ...]:
 
 
 def _mode_objects(mode: Any) -> list[Any]:
-    return [*mode.functions, *(value for _name, value in mode.extra if type(value) is not Autocast)]
+    others = [value for _name, value in mode.extra if type(value) is not Autocast]
+    return [*mode.functions, *mode.dispatch, *others]
 
 
 def is_watched(mode: Any, grad: bool) -> bool:

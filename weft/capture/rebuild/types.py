@@ -36,7 +36,7 @@ from weft.capture.values import BoundMethod, CapturedGenerator, has_type
 from weft.core.contexts import Leaving, LeftAtOnce
 from weft.core.device import device
 from weft.core.dtypes import dtype
-from weft.core.expressions import NAMES
+from weft.core.expressions import NAMES, by_name
 from weft.core.interrupts import let_through
 from weft.core.types import layout, memory_format
 from weft.tensor.base import PLAIN, Tensor
@@ -85,7 +85,7 @@ def symbolic(builder: Builder, value: Any) -> str:
         return builder.constant(value.hint)
     if not scalars.tells(expression):
         return builder.output(builder.outcome.recorder.node(value))
-    symbols = sorted(expression.symbols, key=lambda symbol: symbol.name)
+    symbols = by_name(expression.symbols)
     names = {symbol: builder.read(scalars.sources[symbol]) for symbol in symbols}
     if expression.op == "symbol":
         return names[symbols[0]]

@@ -145,17 +145,13 @@ ABSENT: Final[Mapping[str, str]] = {
     "torch.testing._internal.subclasses": "WrapperSubclass",
     "torch.testing._internal.common_quantization": "skipIfNoTorchVision",
     "torch.testing._internal.common_methods_invocations": "sample_inputs_take_along_dim wrapper_set_seed",
-    "torch.testing._internal.logging_tensor": "LoggingTensorMode capture_logs "
-    "capture_logs_with_logging_tensor_mode",
     "torch.autograd": "_calculate_shape kineto_available",
     "torch.autograd.graph": "_engine_run_backward",
     "torch.autograd.profiler": "emit_itt emit_nvtx",
     "torch.autograd.profiler_util": "_format_time EventList FunctionEvent FunctionEventAvg",
     "torch.testing._comparison": "assert_equal TensorLikePair BooleanPair UnsupportedInputs ObjectPair "
     "not_close_error_metas NumberPair NonePair ErrorMeta default_tolerances",
-    "torch.utils.checkpoint": "CheckpointPolicy create_selective_checkpoint_contexts get_device_states "
-    "set_device_states",
-    "torch.utils.flop_counter": "FlopCounterMode",
+    "torch.utils.checkpoint": "get_device_states set_device_states",
     "torch.utils._device": "set_device",
     "torch.utils._foreach_utils": "_group_tensors_by_device_and_dtype",
     "torch.nn.utils._expanded_weights": "ExpandedWeight",

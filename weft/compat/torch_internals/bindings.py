@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+from contextvars import Token
 from typing import Any
 
 from weft.autograd.grad_mode import is_grad_enabled as is_grad_enabled
+from weft.core.modes import State, enter, leave
 from weft.ops.batching import loops
 from weft.overrides import DisableTorchFunction as DisableTorchFunction
 from weft.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from weft.overrides import _disabled_torch_function_impl as _disabled_torch_function_impl
 from weft.overrides import has_torch_function as has_torch_function
+from weft.tensor.overrides import disabled_torch_dispatch
+
+_disabled_torch_dispatch_impl = disabled_torch_dispatch
+
+
+class _DisableTorchDispatch:
+    """Meanwhile, neither modes nor classes handle calls below autograd; a guard lasts as long as it lives."""
+
+    def __init__(self) -> None:
+        self.token: Token[State] | None = enter(dispatch=(), unhandled=True)
+
+    def __enter__(self) -> _DisableTorchDispatch:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.__del__()
+
+    def __del__(self) -> None:
+        if self.token is not None:
+            token, self.token = self.token, None
+            leave(token)
 
 
 def _get_tracing_state() -> None:

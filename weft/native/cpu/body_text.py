@@ -85,7 +85,17 @@ class BodyText:
 
     def choose(self, condition: str, type_: str, yes: str, no: str) -> str:
         whole = self.type(type_)
+        if self.lanes == 1 and type_ in ("f32", "f64") and not (yes + no).count("%"):
+            return self.choose_bits(condition, type_, yes, no)
         return self.out.let(f"select {self.type('b1')} {condition}, {whole} {yes}, {whole} {no}")
+
+    def choose_bits(self, condition: str, type_: str, yes: str, no: str) -> str:
+        """One of two constants. LLVM 22 reads such floats from a table, and ends the process where it finds
+        out afterwards which it is and that it is spread over a vector: so they are ints to it."""
+        whole, bits = self.type(type_), f"i{bits_of(type_)}"
+        one, other = (self.out.let(f"bitcast {whole} {each} to {bits}") for each in (yes, no))
+        chosen = self.out.let(f"select i1 {condition}, {bits} {one}, {bits} {other}")
+        return self.out.let(f"bitcast {bits} {chosen} to {whole}")
 
     def rarely(self, each: Instruction, args: list[str]) -> str:
         """A branch around what no lane asks for."""
@@ -285,6 +295,8 @@ def _cast(text: BodyText, type_: str, args: list[str], types: list[str]) -> str:
         return _half(text, type_, x, given, convert)
     if given in FLOATS and type_ in FLOATS:
         return convert("fpext" if type_ == "f64" else "fptrunc", given, type_, x)
+    if type_ in FLOATS and given == "b1" and text.lanes == 1:
+        return text.choose(x, type_, text.constant(1, type_), text.constant(0, type_))
     if type_ in FLOATS:
         return convert("sitofp" if given in SIGNED else "uitofp", given, type_, x)
     if given in FLOATS:

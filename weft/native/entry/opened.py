@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, Final
 
 from weft.core import checks as ask
-from weft.core.expressions import Expression, Symbol, constant
+from weft.core.expressions import Expression, Symbol, by_name, constant
 from weft.core.records import record
 from weft.native.entry.entry import NumbersOfSizes, Run
 from weft.native.ir.sizes import Size, now
@@ -199,7 +199,7 @@ def wanted_symbols(template: Any, call: OpenCall) -> list[Symbol]:
     facts = {symbol for fact, _ in call.facts for symbol in fact.symbols}
     axes = {symbol for each in call.axes.values() for follows in each.values() for symbol in follows.symbols}
     every = facts | axes | set(template.sizes.values)
-    return sorted(every, key=lambda symbol: symbol.name)
+    return by_name(every)
 
 
 def reach(

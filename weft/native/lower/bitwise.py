@@ -22,8 +22,8 @@ from weft.native.plan.units import Indices, Inlining
 from weft.ops.record import Kind, Op
 
 MOVES: Final = frozenset({
-    "const", "scalar", "load", "index", "cast", "select", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor",
-    "not", "neg", "abs", "min", "max", "floor", "ceil", "trunc", "rint", "shl", "shr",
+    "const", "scalar", "load", "index", "cast", "select", "eq", "ne", "lt", "le", "gt", "ge", "and", "or",
+    "xor", "not", "neg", "abs", "min", "max", "floor", "ceil", "trunc", "rint", "shl", "shr",
 })  # fmt: skip
 """Instructions that round nothing, but for conversions, which have one result."""
 ROUNDS: Final = frozenset({"add", "sub", "mul", "div", "sqrt"})
@@ -119,6 +119,6 @@ def strides_wanted(argument: Any, layouts: Callable[[Node], Any]) -> Any:
         return None
     array = getattr(argument.meta.get("val"), "array", None)
     strides = layouts(argument) if array is not None else None
-    if strides is None or not isinstance(strides, tuple) or strides == row_major(array.shape):
+    if array is None or not isinstance(strides, tuple) or strides == row_major(array.shape):
         return None
     return strides

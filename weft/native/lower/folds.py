@@ -7,9 +7,11 @@ definitions; that they become one kernel is the business of fusion.
 # Note [Ways to fold]
 over the last axes        one result a row; what is made of it may be in the same kernel
 over the first axes       memory is walked along as it lies, with a result per column and chunk; then these
-over all, if many         a result per chunk; then these
+over all                  a result per chunk; then these, if there are several
 over first and last axes  over the last ones, then over the first ones
-How many chunks there are follows from sizes alone, so bits do not depend on the number of threads.
+How many chunks there are follows from sizes alone, so bits do not depend on the number of threads. A single
+chunk is no row: with a row, other things are fused, and sums have another order than at sizes of many chunks,
+of which a template knows nothing.
 """
 
 from __future__ import annotations
@@ -99,10 +101,8 @@ def _folded(kind: str, value: Definition, over: list[int], name: str) -> Definit
         trailing += 1
     if count == rank:
         parts = greatest(1, least(MOST_PARTS, value.size // PART))
-        if same(parts, 1):
-            return rows_folded(kind, value, over, name)
         whole = Fold(
-            shape=(parts,),
+            shape=() if same(parts, 1) else (parts,),
             type=value.type,
             name=name,
             kind=kind,
@@ -111,7 +111,7 @@ def _folded(kind: str, value: Definition, over: list[int], name: str) -> Definit
             last=rank,
             parts=parts,
         )
-        return rows_folded(kind, whole, [0], name)
+        return whole if same(parts, 1) else rows_folded(kind, whole, [0], name)
     if 0 < trailing < count:
         return _folded(kind, rows_folded(kind, value, over[-trailing:], name), over[:-trailing], name)
     columns = prod(value.shape[count:])

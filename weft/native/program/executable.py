@@ -16,7 +16,7 @@ Each value that lies in memory has a place: a number, by which records name it. 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -33,6 +33,7 @@ from weft.native.ir.definitions import Definition, Direct, Given, Number, Opaque
 from weft.native.ir.scalar import FLOATS, TYPES
 from weft.native.ir.sizes import (
     Amount,
+    At,
     Size,
     Sizes,
     Truth,
@@ -52,13 +53,14 @@ from weft.native.plan.build import Built
 from weft.native.plan.copy_operands import CopyOperands
 from weft.native.plan.fuse import Plan, fused
 from weft.native.plan.fuse_epilogue import FuseEpilogues
-from weft.native.plan.memory import Lifetime, in_runs, placed, placed_in_slots
+from weft.native.plan.memory import Lifetime, in_runs, placed, placed_open
 from weft.native.plan.order import NATIVE, bunches, is_python, ordered, reads_of, wished, writes_of
 from weft.native.plan.rewrite import Definitions, Rule
 from weft.native.plan.transpose_products import TransposeProducts
 from weft.native.plan.work import CHUNK, chunks_of, column_tiles, product_chunks, product_work, work_of
 from weft.native.program.drawing import Draws
-from weft.native.program.program import Program, Step
+from weft.native.program.open_rows import OpenRows
+from weft.native.program.program import Step
 
 WRITTEN = "written"
 """Where a graph says which of its inputs the program may write: numbers of inputs and of outputs."""
@@ -95,7 +97,7 @@ def whole_of(value: Definition) -> Definition | None:
     return value.onto if isinstance(value, Product) else None
 
 
-class Executable(Program):
+class Executable(OpenRows):
     """A program for inputs of certain shapes, strides and types; where sizes are open, for those of these
     inputs, with formulas for all others: see `weft.native.program.template`."""
 
@@ -116,15 +118,14 @@ class Executable(Program):
         self.python: dict[int, tuple[Step, int]] = {}
         self.work: Any = 0
         self.splits = False
-        self.choices: dict[Symbol, str] = {}
-        """Functions among which open sizes choose, by the symbols that stand for their addresses."""
-        self.records: list[list[Any]] = []
+        self.sizes = plan.sizes
+        self.choices = {}
+        self.records = []
         self.functions = Functions(drafts=tiers.are_used())
-        names = self.compile(plan.steps)
+        self.names = self.compile(plan.steps)
         self.rows = [
-            self.step(number, each, name) for number, (each, name) in enumerate(zip(plan.steps, names))
+            self.step(number, each, name) for number, (each, name) in enumerate(zip(plan.steps, self.names))
         ]
-        """The code, and the numbers of each step, open ones as formulas."""
         self.count = len(self.rows)
         self.spans = [(number, number) for number in range(self.count)]
         """From which step to which each step may run."""
@@ -138,25 +139,6 @@ class Executable(Program):
         self.results_of_call = [self.output(each) for each in outputs]
         self.outputs = now(self.results_of_call)
         self.lay_out(inputs)
-
-    def written_rows(self) -> Any:
-        """The code of this call: see Note [Records of a program] in `weft.native.cpu.pool`."""
-        ends = [*accumulate(map(len, self.records))]
-        self.words = np.array([hint(number) for row in self.records for number in row] or [0], np.int64)
-        records = [self.words[end - len(row) : end] for row, end in zip(self.records, ends)]
-        self.keep += records
-        known = self.function_addresses()
-        made = []
-        for row in self.rows:
-            function, number, *rest = row
-            at = function.expression.evaluate(known) if type(function) is Size else function
-            made.append([at, 0 if number < 0 else address(records[number]), *hint(rest)])
-        return np.array(made or [[0] * FIELDS], np.int64)
-
-    def function_addresses(self) -> dict[Symbol, int]:
-        """What symbols stand for where functions are chosen by sizes."""
-        values = {} if self.plan.sizes is None else dict(self.plan.sizes.values)
-        return values | {symbol: self.functions.address(name) for symbol, name in self.choices.items()}
 
     # -- what does not depend on a call ----------------------------------------------------------------------
     def compile(self, steps: Sequence[Any]) -> list[Any]:
@@ -354,12 +336,12 @@ class Executable(Program):
         wanted = {each for each in self.outputs if isinstance(each, int)}
         ours = {p: v for p, v in self.values.items() if is_ours(v)}
         made = [(p, v) for p, v in ours.items() if p in wanted]
-        self.formulas: dict[str, Any] = {
+        self.formulas = {
             "made": [(p, (v.shown or (v.shape,))[0], numpy_type(v.type)) for p, v in made],
             "strides": [strides_of(v) for _, v in made],
         }
         inside = {p: v for p, v in ours.items() if p not in wanted}
-        place = placed if self.plan.sizes is None else placed_in_slots
+        place = placed if self.sizes is None else partial(placed_open, others=calls_around(self.sizes))
         plan = in_runs(self.lifetimes(inside), *self.stacks(inside), place)
         self.formulas["arena"] = [(p, plan.offsets[p]) for p in inside]
         self.formulas["arena_bytes"] = plan.size
@@ -367,8 +349,7 @@ class Executable(Program):
         self.written = [(place, n) for place, n in self.givens if place in over]
         self.numbers = [place for place, _ in made if isinstance(self.values[place], Number)]
         self.formulas["looked_at"] = self.views(inside, plan.offsets) if self.python else []
-        for name, value in self.formulas.items():
-            setattr(self, name, value if self.plan.sizes is None else now(value))
+        self.settle()
         self.size = len(self.places)
         self.connect(inputs)
 
@@ -408,6 +389,15 @@ class Executable(Program):
         read = {self.places[id(v)] for s in self.plan.steps if is_python(s) for v in reads_of(s)}
         found = [(place, inside[place]) for place in sorted(read & set(inside))]
         return [(place, v.shape, numpy_type(v.type), offsets[place]) for place, v in found]
+
+
+def calls_around(sizes: Sizes) -> list[Callable[[Any], Any]]:
+    """The numbers of a plan at a quarter of its sizes, and at four times these."""
+    smaller, larger = (
+        {one: max(2, value // down) * up if one.kind is int else value for one, value in sizes.values.items()}
+        for down, up in ((4, 1), (1, 4))
+    )
+    return [At(smaller), At(larger)]
 
 
 def draft_work(step: Any) -> int:

@@ -34,6 +34,7 @@ from weft.core.interrupts import let_through
 from weft.core.logs import log
 from weft.core.settings import settings
 from weft.core.types import layout, memory_format
+from weft.graph.effects import LIES
 from weft.graph.node import Node
 from weft.native.cpu import tiers
 from weft.native.cpu.blas import function
@@ -118,7 +119,9 @@ class GraphText:
         if node.op == "get_attr":
             return f"constant {self.constant(node.target)}"
         given = f"{self.text(node.args)} {self.text(node.kwargs)}"
-        return f"{node.op} {self.target(node.target)} {given} {known}"
+        lies = node.meta.get(LIES)
+        told = "" if lies is None else f" lies {self.text(lies)}"
+        return f"{node.op} {self.target(node.target)} {given} {known}{told}"
 
     def target(self, target: Any) -> str:
         op = target if isinstance(target, Op) else getattr(target, "op", None)

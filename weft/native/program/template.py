@@ -13,18 +13,19 @@ Native entries compute them by themselves: see Note [Numbers that change] in `we
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from weft.core.expressions import NAMES, OPERATIONS, Expression, Symbol, constant_text, in_order
+from weft.core.expressions import NAMES, OPERATIONS, Expression, Symbol, by_name, constant_text, in_order
 from weft.native.cpu.calls import address
 from weft.native.ir.sizes import OPEN, Size, Sizes
 from weft.native.lower.lowering import Lowering
 from weft.native.lower.opening import Opened, Places
 from weft.native.program.drawing import Draws
 from weft.native.program.executable import Executable, planned
+from weft.native.program.open_rows import OpenRows
 from weft.native.program.program import Program
 
 FIRST_FIELDS: Final = 2
@@ -36,9 +37,7 @@ class Formulas:
 
     def __init__(self, expressions: Sequence[Expression]) -> None:
         self.numbers = {each: number for number, each in enumerate(dict.fromkeys(expressions))}
-        self.symbols = sorted(
-            {one for each in self.numbers for one in each.symbols}, key=lambda one: one.name
-        )
+        self.symbols = by_name({one for each in self.numbers for one in each.symbols})
         self._function: Any = None
 
     def values(self, symbols: Mapping[Symbol, int]) -> list[int]:
@@ -96,12 +95,19 @@ def open_within(value: Any) -> Iterator[Expression]:
 class Template:
     """The program of a graph with open sizes: planned and compiled once, with numbers that a call settles."""
 
+    keep_again: Callable[[], None] | None = None
+    """Has the disk keep it as it is now."""
+
     def __init__(self, graph_module: Any, places: Places, inputs: Sequence[Any], wrap: Any) -> None:
         opened = Opened(graph_module.graph, places, inputs, wrap)
         outputs, plan, homes = planned(Lowering(opened.graph, inputs, opened), graph_module)
-        self.sizes: Sizes = opened.sizes
-        self.first = first = Executable(outputs, plan, inputs, homes)
-        self.conditions = dict(opened.sizes.conditions)
+        self.fill(opened.sizes, Executable(outputs, plan, inputs, homes), plan.draws, [*plan.steps])
+
+    def fill(self, sizes: Sizes, first: OpenRows, draws: Sequence[Any], steps: Sequence[Any]) -> None:
+        """Notes which numbers are open of a program for the sizes of one call. `steps`: those of the plan, of
+        which Python does some."""
+        self.sizes, self.first = sizes, first
+        self.conditions = dict(sizes.conditions)
         words = [number for row in first.records for number in row]
         self.words = [(n, each.expression) for n, each in enumerate(words) if type(each) in OPEN]
         """Of all records: which numbers are open, and what they are."""
@@ -112,9 +118,10 @@ class Template:
             if type(each) in OPEN
         ]
         """Of the code, likewise."""
-        self.others = {**first.formulas, "outputs": first.results_of_call, "draws": plan.draws}
-        self.steps: list[Any] = [*plan.steps]
-        bound = [(self.steps[n].call.bound, self.steps[n].shape) for n in first.python]
+        self.others = {**first.formulas, "outputs": first.results_of_call, "draws": draws}
+        self.steps = steps
+        python = [steps[number] for number in first.python]
+        bound = [(each.call.bound, each.shape) for each in python]
         places_ = [each for _, each in self.words], [each for *_, each in self.fields]
         self.formulas = Formulas(
             [*places_[0], *places_[1], *open_within([*self.others.values()]), *open_within(bound)]
@@ -144,6 +151,8 @@ class Template:
         """Notes better code, where functions are chosen by sizes."""
         moved = self.first.functions.moved
         self.cells[:] = [moved.get(each, each) for each in self.cells.tolist()]
+        if self.keep_again is not None:
+            self.keep_again()
 
 
 class Settled(Program):
@@ -171,10 +180,12 @@ class Settled(Program):
         self.outputs = at(template.others["outputs"])
         draws = template.others["draws"]
         self.draws = Draws(at(draws)) if draws else None
-        self.python = {
-            number: (first.call_step(template.steps[number], at), target)
-            for number, (_, target) in first.python.items()
-        }
+        self.python = {}
+        if isinstance(first, Executable):
+            self.python = {
+                number: (first.call_step(template.steps[number], at), target)
+                for number, (_, target) in first.python.items()
+            }
         self.keep: list[Any] = [self.words]
         self.connect(inputs)
 

@@ -9,6 +9,7 @@ from weft.nn.modules.batchnorm import *  # noqa: F403
 from weft.nn.modules.channelshuffle import *  # noqa: F403
 from weft.nn.modules.container import *  # noqa: F403
 from weft.nn.modules.conv import *  # noqa: F403
+from weft.nn.modules.descriptions import describe as _describe
 from weft.nn.modules.distance import *  # noqa: F403
 from weft.nn.modules.dropout import *  # noqa: F403
 from weft.nn.modules.flatten import *  # noqa: F403
@@ -29,3 +30,4 @@ from weft.nn.modules.upsampling import *  # noqa: F403
 
 if not TYPE_CHECKING:  # type checkers follow the imports above; at run time submodules stay out of `weft.nn`
     __all__ = [_name for _name, _value in globals().items() if isinstance(_value, type)]
+    _describe([globals()[_name] for _name in __all__])

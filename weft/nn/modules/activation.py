@@ -7,6 +7,7 @@ the function of its name and nothing else; only `PReLU` and attention have somet
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import weft.nn.functional as F
@@ -28,35 +29,65 @@ __all__ = [
 
 # -- without options -----------------------------------------------------------------------------------------
 class Sigmoid(Module):
-    """`1 / (1 + exp(-x))`."""
+    """`1 / (1 + exp(-x))`.
+
+    >>> weft.nn.Sigmoid()(weft.tensor([-1.0, 0.0, 1.0]))
+    tensor([0.2689, 0.5000, 0.7311])
+    """
+
+    __call__: Callable[..., Tensor]
 
     def forward(self, input: Tensor) -> Tensor:
         return F.sigmoid(input)
 
 
 class LogSigmoid(Module):
-    """`log(sigmoid(x))`."""
+    """`log(sigmoid(x))`.
+
+    >>> weft.nn.LogSigmoid()(weft.tensor([-4.0, 0.0, 4.0]))
+    tensor([-4.0181, -0.6931, -0.0181])
+    """
+
+    __call__: Callable[..., Tensor]
 
     def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
 class Tanh(Module):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> weft.nn.Tanh()(weft.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.7616,  0.0000,  0.7616])
+    """
+
+    __call__: Callable[..., Tensor]
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanh(input)
 
 
 class Tanhshrink(Module):
-    """`x - tanh(x)`."""
+    """`x - tanh(x)`.
+
+    >>> weft.nn.Tanhshrink()(weft.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.2384,  0.0000,  0.2384])
+    """
+
+    __call__: Callable[..., Tensor]
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
 
 
 class Softsign(Module):
-    """`x / (1 + |x|)`."""
+    """`x / (1 + |x|)`.
+
+    >>> weft.nn.Softsign()(weft.tensor([-1.0, 0.0, 3.0]))
+    tensor([-0.5000,  0.0000,  0.7500])
+    """
+
+    __call__: Callable[..., Tensor]
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
@@ -76,35 +107,55 @@ class _InPlace(Showing):
 
 
 class ReLU(_InPlace):
-    """`max(x, 0)`."""
+    """`max(x, 0)`.
+
+    >>> weft.nn.ReLU()(weft.tensor([-4.0, 4.0]))
+    tensor([0., 4.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, self.inplace)
 
 
 class SiLU(_InPlace):
-    """`x * sigmoid(x)`."""
+    """`x * sigmoid(x)`.
+
+    >>> weft.nn.SiLU()(weft.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.2689,  0.0000,  1.7616])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
 
 
 class Mish(_InPlace):
-    """`x * tanh(softplus(x))`."""
+    """`x * tanh(softplus(x))`.
+
+    >>> weft.nn.Mish()(weft.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.3034,  0.0000,  1.9440])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
 
 
 class SELU(_InPlace):
-    """An ELU scaled so that mean 0 and variance 1 stay."""
+    """An ELU scaled so that mean 0 and variance 1 stay.
+
+    >>> weft.nn.SELU()(weft.tensor([-1.0, 0.0, 2.0]))
+    tensor([-1.1113,  0.0000,  2.1014])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
 
 
 class Hardsigmoid(_InPlace):
-    """`x / 6 + 1/2`, kept between 0 and 1."""
+    """`x / 6 + 1/2`, kept between 0 and 1.
+
+    >>> weft.nn.Hardsigmoid()(weft.tensor([-4.0, 0.0, 4.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
@@ -114,7 +165,11 @@ class Hardsigmoid(_InPlace):
 
 
 class Hardswish(_InPlace):
-    """`x * hardsigmoid(x)`."""
+    """`x * hardsigmoid(x)`.
+
+    >>> weft.nn.Hardswish()(weft.tensor([-1.0, 0.0, 4.0]))
+    tensor([-0.3333,  0.0000,  4.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
@@ -125,7 +180,11 @@ class Hardswish(_InPlace):
 
 # -- with numbers --------------------------------------------------------------------------------------------
 class Threshold(_InPlace):
-    """`x` where it is above `threshold`, else `value`."""
+    """`x` where it is above `threshold`, else `value`.
+
+    >>> weft.nn.Threshold(1.0, -9.0)(weft.tensor([0.5, 1.0, 2.0]))
+    tensor([-9., -9.,  2.])
+    """
 
     _shown = ("threshold", "value")
 
@@ -138,7 +197,11 @@ class Threshold(_InPlace):
 
 
 class Hardtanh(_InPlace):
-    """`x` kept between `min_val` and `max_val`."""
+    """`x` kept between `min_val` and `max_val`.
+
+    >>> weft.nn.Hardtanh(-2, 2)(weft.tensor([-4.0, 0.5, 4.0]))
+    tensor([-2.0000,  0.5000,  2.0000])
+    """
 
     _shown: ClassVar[tuple[str, ...]] = ("min_val", "max_val")
 
@@ -167,7 +230,11 @@ def _warn_of_name(old: str, new: str) -> None:
 
 
 class ReLU6(Hardtanh):
-    """`x` kept between 0 and 6."""
+    """`x` kept between 0 and 6.
+
+    >>> weft.nn.ReLU6()(weft.tensor([-4.0, 4.0, 8.0]))
+    tensor([0., 4., 6.])
+    """
 
     _shown = ()
 
@@ -184,21 +251,33 @@ class _WithAlpha(_InPlace):
 
 
 class ELU(_WithAlpha):
-    """`x` where it is positive, else `alpha * (exp(x) - 1)`."""
+    """`x` where it is positive, else `alpha * (exp(x) - 1)`.
+
+    >>> weft.nn.ELU(alpha=2.0)(weft.tensor([-1.0, 0.0, 2.0]))
+    tensor([-1.2642,  0.0000,  2.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
 
 class CELU(_WithAlpha):
-    """`x` where it is positive, else `alpha * (exp(x / alpha) - 1)`."""
+    """`x` where it is positive, else `alpha * (exp(x / alpha) - 1)`.
+
+    >>> weft.nn.CELU()(weft.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.6321,  0.0000,  2.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
 
 class LeakyReLU(_InPlace):
-    """`x` where it is positive, else `negative_slope * x`."""
+    """`x` where it is positive, else `negative_slope * x`.
+
+    >>> weft.nn.LeakyReLU(0.5)(weft.tensor([-4.0, 0.0, 4.0]))
+    tensor([-2.,  0.,  4.])
+    """
 
     _shown = ("negative_slope",)
 
@@ -212,7 +291,11 @@ class LeakyReLU(_InPlace):
 
 class RReLU(_InPlace):
     """`x` where it is positive, else a slope times it: drawn between the bounds while training, else their
-    mean."""
+    mean.
+
+    >>> weft.nn.RReLU(0.25, 0.75).eval()(weft.tensor([-4.0, 4.0]))
+    tensor([-2.,  4.])
+    """
 
     _shown = ("lower", "upper")
 
@@ -225,7 +308,13 @@ class RReLU(_InPlace):
 
 
 class GELU(Module):
-    """`x` times the normal distribution function at `x`, exact or by its tanh approximation."""
+    """`x` times the normal distribution function at `x`, exact or by its tanh approximation.
+
+    >>> weft.nn.GELU()(weft.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.1587,  0.0000,  1.9545])
+    """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
@@ -239,7 +328,11 @@ class GELU(Module):
 
 
 class Softplus(Showing):
-    """`log(1 + exp(beta * x)) / beta`, and `x` itself where `beta * x` is above `threshold`."""
+    """`log(1 + exp(beta * x)) / beta`, and `x` itself where `beta * x` is above `threshold`.
+
+    >>> weft.nn.Softplus()(weft.tensor([-1.0, 0.0, 30.0]))
+    tensor([ 0.3133,  0.6931, 30.0000])
+    """
 
     _shown = ("beta", "threshold")
 
@@ -252,6 +345,8 @@ class Softplus(Showing):
 
 
 class _Shrink(Module):
+    __call__: Callable[..., Tensor]
+
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
@@ -261,21 +356,33 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """`x`, and 0 where it is within `lambd` of 0."""
+    """`x`, and 0 where it is within `lambd` of 0.
+
+    >>> weft.nn.Hardshrink()(weft.tensor([-1.0, 0.25, 2.0]))
+    tensor([-1.,  0.,  2.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
 
 class Softshrink(_Shrink):
-    """`x` moved by `lambd` towards 0, not beyond it."""
+    """`x` moved by `lambd` towards 0, not beyond it.
+
+    >>> weft.nn.Softshrink()(weft.tensor([-1.0, 0.25, 2.0]))
+    tensor([-0.5000,  0.0000,  1.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
 
 
 class PReLU(Showing):
-    """`x` where it is positive, else `weight * x`, the weight learnt: one, or one per channel."""
+    """`x` where it is positive, else `weight * x`, the weight learnt: one, or one per channel.
+
+    >>> weft.nn.PReLU(init=0.5)(weft.tensor([-4.0, 4.0])).tolist()
+    [-2.0, 4.0]
+    """
 
     _shown = ("num_parameters",)
 
@@ -307,7 +414,11 @@ class _AlongDim(Showing):
 
 
 class GLU(_AlongDim):
-    """The first half along `dim` times the sigmoid of the second."""
+    """The first half along `dim` times the sigmoid of the second.
+
+    >>> weft.nn.GLU()(weft.tensor([3.0, 4.0, 0.0, 0.0]))
+    tensor([1.5000, 2.0000])
+    """
 
     dim: int
 
@@ -319,28 +430,48 @@ class GLU(_AlongDim):
 
 
 class Softmax(_AlongDim):
-    """`exp(x) / sum(exp(x))` along `dim`."""
+    """`exp(x) / sum(exp(x))` along `dim`.
+
+    >>> weft.nn.Softmax(dim=1)(weft.tensor([[0.0, 0.0], [0.0, 2.0]]))
+    tensor([[0.5000, 0.5000],
+            [0.1192, 0.8808]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim, _stacklevel=5)
 
 
 class LogSoftmax(_AlongDim):
-    """The log of the softmax along `dim`."""
+    """The log of the softmax along `dim`.
+
+    >>> weft.nn.LogSoftmax(dim=0)(weft.tensor([0.0, 0.0]))
+    tensor([-0.6931, -0.6931])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmin(_AlongDim):
-    """The softmax of `-x` along `dim`."""
+    """The softmax of `-x` along `dim`.
+
+    >>> weft.nn.Softmin(dim=0)(weft.tensor([0.0, 2.0]))
+    tensor([0.8808, 0.1192])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, _stacklevel=5)
 
 
 class Softmax2d(Module):
-    """The softmax over channels of `(N, C, H, W)` or `(C, H, W)`."""
+    """The softmax over channels of `(N, C, H, W)` or `(C, H, W)`.
+
+    >>> weft.nn.Softmax2d()(weft.zeros(1, 4, 2, 2)).sum(1)
+    tensor([[[1., 1.],
+             [1., 1.]]])
+    """
+
+    __call__: Callable[..., Tensor]
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):
@@ -354,6 +485,12 @@ class MultiheadAttention(Module):
 
     One packed weight projects queries, keys and values where all have `embed_dim` features; with `kdim` or
     `vdim` there are three.
+
+    >>> attention = weft.nn.MultiheadAttention(embed_dim=8, num_heads=2, batch_first=True)
+    >>> words = weft.zeros(3, 5, 8)
+    >>> mixed, weights = attention(words, words, words)
+    >>> mixed.shape, weights.shape
+    (weft.Size([3, 5, 8]), weft.Size([3, 5, 5]))
     """
 
     kdim: int

@@ -26,7 +26,13 @@ _ASMoutput.__qualname__ = "ASMoutput"
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Log-probabilities of `n_classes` sorted by frequency, cut into clusters at `cutoffs`."""
+    """Log-probabilities of `n_classes` sorted by frequency, cut into clusters at `cutoffs`.
+
+    >>> head = weft.nn.AdaptiveLogSoftmaxWithLoss(16, 1000, cutoffs=[20, 200])
+    >>> scores, loss = head(weft.zeros(4, 16), weft.tensor([3, 30, 300, 999]))
+    >>> scores.shape, head.predict(weft.zeros(4, 16)).shape
+    (weft.Size([4]), weft.Size([4]))
+    """
 
     cutoffs: list[int]
 

@@ -114,25 +114,43 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation of `(N, C)` or `(N, C, L)`."""
+    """Batch normalisation of `(N, C)` or `(N, C, L)`.
+
+    >>> weft.nn.BatchNorm1d(1, affine=False)(weft.tensor([[1.0], [3.0]]))
+    tensor([[-1.0000],
+            [ 1.0000]])
+    """
 
     _dims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalisation of `(N, C, H, W)`."""
+    """Batch normalisation of `(N, C, H, W)`.
+
+    >>> weft.nn.BatchNorm2d(3)(weft.zeros(8, 3, 4, 4)).shape
+    weft.Size([8, 3, 4, 4])
+    """
 
     _dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of `(N, C, D, H, W)`."""
+    """Batch normalisation of `(N, C, D, H, W)`.
+
+    >>> weft.nn.BatchNorm3d(3)(weft.zeros(8, 3, 2, 4, 4)).shape
+    weft.Size([8, 3, 2, 4, 4])
+    """
 
     _dims = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over the batches of all processes; with one process, that of its own batch."""
+    """Batch normalisation over the batches of all processes; with one process, that of its own batch.
+
+    >>> model = weft.nn.Sequential(weft.nn.Conv2d(3, 8, 3), weft.nn.BatchNorm2d(8))
+    >>> type(weft.nn.SyncBatchNorm.convert_sync_batchnorm(model)[1]).__name__
+    'SyncBatchNorm'
+    """
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
@@ -205,21 +223,36 @@ class _LazyNormBase(LazyLayer, _NormBase):
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
-    """A `BatchNorm1d` that takes `num_features` from its first input."""
+    """A `BatchNorm1d` that takes `num_features` from its first input.
+
+    >>> layer = weft.nn.LazyBatchNorm1d()
+    >>> layer(weft.zeros(8, 3)).shape, type(layer).__name__, layer.num_features
+    (weft.Size([8, 3]), 'BatchNorm1d', 3)
+    """
 
     cls_to_become = BatchNorm1d
     _dims = BatchNorm1d._dims
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
-    """A `BatchNorm2d` that takes `num_features` from its first input."""
+    """A `BatchNorm2d` that takes `num_features` from its first input.
+
+    >>> layer = weft.nn.LazyBatchNorm2d()
+    >>> layer(weft.zeros(8, 3, 4, 4)).shape, type(layer).__name__, layer.num_features
+    (weft.Size([8, 3, 4, 4]), 'BatchNorm2d', 3)
+    """
 
     cls_to_become = BatchNorm2d
     _dims = BatchNorm2d._dims
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
-    """A `BatchNorm3d` that takes `num_features` from its first input."""
+    """A `BatchNorm3d` that takes `num_features` from its first input.
+
+    >>> layer = weft.nn.LazyBatchNorm3d()
+    >>> layer(weft.zeros(8, 3, 2, 4, 4)).shape, type(layer).__name__, layer.num_features
+    (weft.Size([8, 3, 2, 4, 4]), 'BatchNorm3d', 3)
+    """
 
     cls_to_become = BatchNorm3d
     _dims = BatchNorm3d._dims

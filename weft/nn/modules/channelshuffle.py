@@ -10,7 +10,11 @@ __all__ = ["ChannelShuffle"]
 
 
 class ChannelShuffle(Showing):
-    """Channels `(groups, n)` become `(n, groups)`."""
+    """Channels `(groups, n)` become `(n, groups)`.
+
+    >>> weft.nn.ChannelShuffle(2)(weft.arange(4.0).reshape(1, 4, 1, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
 
     _shown = ("groups",)
 

@@ -75,7 +75,12 @@ class Row(Module):
 
 
 class Sequential(Row):
-    """Modules called one after the other, each with the result of the one before."""
+    """Modules called one after the other, each with the result of the one before.
+
+    >>> model = weft.nn.Sequential(weft.nn.Linear(4, 8), weft.nn.ReLU(), weft.nn.Linear(8, 2))
+    >>> model(weft.zeros(3, 4)).shape
+    weft.Size([3, 2])
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
@@ -152,7 +157,12 @@ def _not_sequential(other: Any) -> ValueError:
 
 
 class ModuleList(Row):
-    """Modules in a list."""
+    """Modules in a list.
+
+    >>> layers = weft.nn.ModuleList(weft.nn.Linear(4, 4) for _ in range(3))
+    >>> len(layers), len(list(layers.parameters()))
+    (3, 6)
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -206,7 +216,12 @@ class ModuleList(Row):
 
 
 class ModuleDict(Module):
-    """Modules in a dict, in order of insertion."""
+    """Modules in a dict, in order of insertion.
+
+    >>> layers = weft.nn.ModuleDict({"in": weft.nn.Linear(2, 4), "out": weft.nn.Linear(4, 1)})
+    >>> layers["out"](layers["in"](weft.zeros(3, 2))).shape
+    weft.Size([3, 1])
+    """
 
     def __init__(self, modules: Any = None) -> None:
         super().__init__()
@@ -291,7 +306,12 @@ def described(key: Any, value: Any, kind: str) -> str:
 
 
 class ParameterList(Module):
-    """Parameters in a list; tensors become parameters, other values are kept as they are."""
+    """Parameters in a list; tensors become parameters, other values are kept as they are.
+
+    >>> scales = weft.nn.ParameterList([weft.ones(2), weft.zeros(3)])
+    >>> [tuple(scale.shape) for scale in scales]
+    [(2,), (3,)]
+    """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -344,7 +364,12 @@ class ParameterList(Module):
 
 class ParameterDict(Module):
     """Parameters in a dict, in order of insertion, except that a plain mapping is inserted by sorted keys;
-    tensors become parameters, other values are kept as they are."""
+    tensors become parameters, other values are kept as they are.
+
+    >>> scales = weft.nn.ParameterDict({"left": weft.ones(2), "right": weft.zeros(2)})
+    >>> list(scales), scales["left"].requires_grad
+    (['left', 'right'], True)
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()

@@ -128,15 +128,27 @@ class _Convolution(_ConvNd):
 
 
 class Conv1d(_Convolution, rank=1):
-    """A convolution over `(N, C, L)` or `(C, L)`."""
+    """A convolution over `(N, C, L)` or `(C, L)`.
+
+    >>> weft.nn.Conv1d(3, 8, kernel_size=3, padding=1)(weft.zeros(2, 3, 10)).shape
+    weft.Size([2, 8, 10])
+    """
 
 
 class Conv2d(_Convolution, rank=2):
-    """A convolution over `(N, C, H, W)` or `(C, H, W)`."""
+    """A convolution over `(N, C, H, W)` or `(C, H, W)`.
+
+    >>> weft.nn.Conv2d(3, 8, kernel_size=3, stride=2)(weft.zeros(2, 3, 9, 7)).shape
+    weft.Size([2, 8, 4, 3])
+    """
 
 
 class Conv3d(_Convolution, rank=3):
-    """A convolution over `(N, C, D, H, W)` or `(C, D, H, W)`."""
+    """A convolution over `(N, C, D, H, W)` or `(C, D, H, W)`.
+
+    >>> weft.nn.Conv3d(3, 8, kernel_size=(1, 3, 3))(weft.zeros(2, 3, 4, 6, 6)).shape
+    weft.Size([2, 8, 4, 4, 4])
+    """
 
 
 class _ConvTransposeNd(_ConvNd):
@@ -196,15 +208,27 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTransposeNd, rank=1):
-    """A transposed convolution over `(N, C, L)` or `(C, L)`."""
+    """A transposed convolution over `(N, C, L)` or `(C, L)`.
+
+    >>> weft.nn.ConvTranspose1d(8, 3, kernel_size=4, stride=2, padding=1)(weft.zeros(2, 8, 5)).shape
+    weft.Size([2, 3, 10])
+    """
 
 
 class ConvTranspose2d(_ConvTransposeNd, rank=2):
-    """A transposed convolution over `(N, C, H, W)` or `(C, H, W)`."""
+    """A transposed convolution over `(N, C, H, W)` or `(C, H, W)`.
+
+    >>> weft.nn.ConvTranspose2d(8, 3, kernel_size=2, stride=2)(weft.zeros(2, 8, 4, 3)).shape
+    weft.Size([2, 3, 8, 6])
+    """
 
 
 class ConvTranspose3d(_ConvTransposeNd, rank=3):
-    """A transposed convolution over `(N, C, D, H, W)` or `(C, D, H, W)`."""
+    """A transposed convolution over `(N, C, D, H, W)` or `(C, D, H, W)`.
+
+    >>> weft.nn.ConvTranspose3d(8, 3, kernel_size=2, stride=2)(weft.zeros(2, 8, 2, 4, 3)).shape
+    weft.Size([2, 3, 4, 8, 6])
+    """
 
 
 # -- sizes from the first input ------------------------------------------------------------------------------
@@ -267,36 +291,66 @@ class _LazyConvTranspose(_LazyConvNd):
 
 
 class LazyConv1d(_LazyConvolution, Conv1d):
-    """A `Conv1d` that takes `in_channels` from its first input."""
+    """A `Conv1d` that takes `in_channels` from its first input.
+
+    >>> layer = weft.nn.LazyConv1d(8, kernel_size=3)
+    >>> layer(weft.zeros(2, 3, 10)).shape, type(layer).__name__, layer.in_channels
+    (weft.Size([2, 8, 8]), 'Conv1d', 3)
+    """
 
     cls_to_become = Conv1d
 
 
 class LazyConv2d(_LazyConvolution, Conv2d):
-    """A `Conv2d` that takes `in_channels` from its first input."""
+    """A `Conv2d` that takes `in_channels` from its first input.
+
+    >>> layer = weft.nn.LazyConv2d(8, kernel_size=3)
+    >>> layer(weft.zeros(2, 3, 6, 6)).shape, type(layer).__name__, layer.in_channels
+    (weft.Size([2, 8, 4, 4]), 'Conv2d', 3)
+    """
 
     cls_to_become = Conv2d
 
 
 class LazyConv3d(_LazyConvolution, Conv3d):
-    """A `Conv3d` that takes `in_channels` from its first input."""
+    """A `Conv3d` that takes `in_channels` from its first input.
+
+    >>> layer = weft.nn.LazyConv3d(8, kernel_size=3)
+    >>> layer(weft.zeros(2, 3, 4, 6, 6)).shape, type(layer).__name__, layer.in_channels
+    (weft.Size([2, 8, 2, 4, 4]), 'Conv3d', 3)
+    """
 
     cls_to_become = Conv3d
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
-    """A `ConvTranspose1d` that takes `in_channels` from its first input."""
+    """A `ConvTranspose1d` that takes `in_channels` from its first input.
+
+    >>> layer = weft.nn.LazyConvTranspose1d(3, kernel_size=2, stride=2)
+    >>> layer(weft.zeros(2, 8, 5)).shape, type(layer).__name__, layer.in_channels
+    (weft.Size([2, 3, 10]), 'ConvTranspose1d', 8)
+    """
 
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
-    """A `ConvTranspose2d` that takes `in_channels` from its first input."""
+    """A `ConvTranspose2d` that takes `in_channels` from its first input.
+
+    >>> layer = weft.nn.LazyConvTranspose2d(3, kernel_size=2, stride=2)
+    >>> layer(weft.zeros(2, 8, 4, 3)).shape, type(layer).__name__, layer.in_channels
+    (weft.Size([2, 3, 8, 6]), 'ConvTranspose2d', 8)
+    """
 
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
-    """A `ConvTranspose3d` that takes `in_channels` from its first input."""
+    """A `ConvTranspose3d` that takes `in_channels` from its first input.
+
+    >>> layer = weft.nn.LazyConvTranspose3d(3, kernel_size=2, stride=2)
+    >>> layer(weft.zeros(2, 8, 2, 4, 3)).shape, type(layer).__name__, layer.in_channels
+    (weft.Size([2, 3, 4, 8, 6]), 'ConvTranspose3d', 8)
+    """
 
     cls_to_become = ConvTranspose3d

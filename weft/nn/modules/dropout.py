@@ -49,14 +49,26 @@ class _DropoutNd(Showing):
 
 
 class Dropout(_DropoutNd):
-    """Zeroes elements with probability `p` while training."""
+    """Zeroes elements with probability `p` while training.
+
+    >>> layer = weft.nn.Dropout(0.5)
+    >>> set(layer(weft.ones(1000)).tolist()) == {0.0, 2.0}
+    True
+    >>> layer.eval()(weft.ones(3))
+    tensor([1., 1., 1.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
 class Dropout1d(_DropoutNd):
-    """Zeroes whole channels of `(N, C, L)` or `(C, L)` with probability `p` while training."""
+    """Zeroes whole channels of `(N, C, L)` or `(C, L)` with probability `p` while training.
+
+    >>> weft.nn.Dropout1d(1.0)(weft.ones(1, 2, 3))
+    tensor([[[0., 0., 0.],
+             [0., 0., 0.]]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         rank = input.dim()
@@ -71,7 +83,11 @@ class Dropout1d(_DropoutNd):
 
 
 class Dropout2d(_DropoutNd):
-    """Zeroes whole channels of `(N, C, H, W)` with probability `p` while training."""
+    """Zeroes whole channels of `(N, C, H, W)` with probability `p` while training.
+
+    >>> weft.nn.Dropout2d(0.5).eval()(weft.ones(1, 2, 3, 3)).shape
+    weft.Size([1, 2, 3, 3])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         rank = input.dim()
@@ -90,7 +106,11 @@ class Dropout2d(_DropoutNd):
 
 
 class Dropout3d(_DropoutNd):
-    """Zeroes whole channels of `(N, C, D, H, W)` or `(C, D, H, W)` with probability `p` while training."""
+    """Zeroes whole channels of `(N, C, D, H, W)` or `(C, D, H, W)` with probability `p` while training.
+
+    >>> weft.nn.Dropout3d(0.5).eval()(weft.ones(1, 2, 3, 3, 3)).shape
+    weft.Size([1, 2, 3, 3, 3])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         rank = input.dim()
@@ -102,14 +122,22 @@ class Dropout3d(_DropoutNd):
 
 class AlphaDropout(_DropoutNd):
     """Sets elements to the least value of a SELU with probability `p` while training, mean and variance
-    kept."""
+    kept.
+
+    >>> weft.nn.AlphaDropout(0.2).eval()(weft.ones(3))
+    tensor([1., 1., 1.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training, self.inplace)
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """As `AlphaDropout`, for whole channels."""
+    """As `AlphaDropout`, for whole channels.
+
+    >>> weft.nn.FeatureAlphaDropout(0.5).eval()(weft.ones(1, 2, 3, 3)).shape
+    weft.Size([1, 2, 3, 3])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)

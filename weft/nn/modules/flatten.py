@@ -11,7 +11,11 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Showing):
-    """Joins the dimensions from `start_dim` to `end_dim`; by default all but the batch."""
+    """Joins the dimensions from `start_dim` to `end_dim`; by default all but the batch.
+
+    >>> weft.nn.Flatten()(weft.zeros(2, 3, 4, 5)).shape
+    weft.Size([2, 60])
+    """
 
     _shown = ("start_dim", "end_dim")
 
@@ -24,7 +28,11 @@ class Flatten(Showing):
 
 
 class Unflatten(Showing):
-    """Splits one dimension into several."""
+    """Splits one dimension into several.
+
+    >>> weft.nn.Unflatten(1, (3, -1))(weft.zeros(2, 12)).shape
+    weft.Size([2, 3, 4])
+    """
 
     _shown = ("dim", "unflattened_size")
 

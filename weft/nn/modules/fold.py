@@ -12,7 +12,12 @@ __all__ = ["Fold", "Unfold"]
 
 
 class Fold(Showing):
-    """Sums columns back into the images they are windows of."""
+    """Sums columns back into the images they are windows of.
+
+    >>> columns = weft.nn.Unfold(2, stride=2)(weft.ones(1, 3, 4, 6))
+    >>> weft.nn.Fold((4, 6), 2, stride=2)(columns).shape
+    weft.Size([1, 3, 4, 6])
+    """
 
     _shown = ("output_size", "kernel_size", "dilation", "padding", "stride")
 
@@ -28,7 +33,11 @@ class Fold(Showing):
 
 
 class Unfold(Showing):
-    """The windows of images as columns."""
+    """The windows of images as columns.
+
+    >>> weft.nn.Unfold(2, stride=2)(weft.zeros(1, 3, 4, 6)).shape
+    weft.Size([1, 12, 6])
+    """
 
     _shown = ("kernel_size", "dilation", "padding", "stride")
 

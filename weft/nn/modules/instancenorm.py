@@ -79,30 +79,57 @@ class _InstanceNorm(_NormBase, Ranked):
 
 
 class InstanceNorm1d(_InstanceNorm, rank=1):
-    """Instance normalisation of `(N, C, L)` or `(C, L)`."""
+    """Instance normalisation of `(N, C, L)` or `(C, L)`.
+
+    >>> weft.nn.InstanceNorm1d(1)(weft.tensor([[[1.0, 3.0]], [[5.0, 9.0]]])).flatten()
+    tensor([-1.0000,  1.0000, -1.0000,  1.0000])
+    """
 
 
 class InstanceNorm2d(_InstanceNorm, rank=2):
-    """Instance normalisation of `(N, C, H, W)` or `(C, H, W)`."""
+    """Instance normalisation of `(N, C, H, W)` or `(C, H, W)`.
+
+    >>> weft.nn.InstanceNorm2d(3, affine=True)(weft.zeros(8, 3, 4, 4)).shape
+    weft.Size([8, 3, 4, 4])
+    """
 
 
 class InstanceNorm3d(_InstanceNorm, rank=3):
-    """Instance normalisation of `(N, C, D, H, W)` or `(C, D, H, W)`."""
+    """Instance normalisation of `(N, C, D, H, W)` or `(C, D, H, W)`.
+
+    >>> weft.nn.InstanceNorm3d(3)(weft.zeros(8, 3, 2, 4, 4)).shape
+    weft.Size([8, 3, 2, 4, 4])
+    """
 
 
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm, rank=1):
-    """An `InstanceNorm1d` that takes `num_features` from its first input."""
+    """An `InstanceNorm1d` that takes `num_features` from its first input.
+
+    >>> layer = weft.nn.LazyInstanceNorm1d()
+    >>> layer(weft.zeros(8, 3, 4)).shape, type(layer).__name__, layer.num_features
+    (weft.Size([8, 3, 4]), 'InstanceNorm1d', 3)
+    """
 
     cls_to_become = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm, rank=2):
-    """An `InstanceNorm2d` that takes `num_features` from its first input."""
+    """An `InstanceNorm2d` that takes `num_features` from its first input.
+
+    >>> layer = weft.nn.LazyInstanceNorm2d()
+    >>> layer(weft.zeros(8, 3, 4, 4)).shape, type(layer).__name__, layer.num_features
+    (weft.Size([8, 3, 4, 4]), 'InstanceNorm2d', 3)
+    """
 
     cls_to_become = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm, rank=3):
-    """An `InstanceNorm3d` that takes `num_features` from its first input."""
+    """An `InstanceNorm3d` that takes `num_features` from its first input.
+
+    >>> layer = weft.nn.LazyInstanceNorm3d()
+    >>> layer(weft.zeros(8, 3, 2, 4, 4)).shape, type(layer).__name__, layer.num_features
+    (weft.Size([8, 3, 2, 4, 4]), 'InstanceNorm3d', 3)
+    """
 
     cls_to_become = InstanceNorm3d

@@ -6,6 +6,7 @@ Takes features in the last dimension, gives others. Weights start uniform within
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import weft.nn.functional as F
@@ -20,7 +21,13 @@ __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
 
 class Identity(Module):
-    """Gives its input; takes and forgets any arguments, so that it can stand in for any layer."""
+    """Gives its input; takes and forgets any arguments, so that it can stand in for any layer.
+
+    >>> weft.nn.Identity(54, unused=True)(weft.ones(2))
+    tensor([1., 1.])
+    """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -30,8 +37,14 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """`y = x @ weight.T + bias`."""
+    """`y = x @ weight.T + bias`.
 
+    >>> layer = weft.nn.Linear(3, 2)
+    >>> layer(weft.zeros(5, 3)).shape, layer.weight.shape
+    (weft.Size([5, 2]), weft.Size([2, 3]))
+    """
+
+    __call__: Callable[..., Tensor]
     weight: Tensor
     bias: Tensor | None
 
@@ -63,8 +76,13 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """`y[k] = x1 @ weight[k] @ x2 + bias[k]`."""
+    """`y[k] = x1 @ weight[k] @ x2 + bias[k]`.
 
+    >>> weft.nn.Bilinear(3, 4, 5)(weft.zeros(2, 3), weft.zeros(2, 4)).shape
+    weft.Size([2, 5])
+    """
+
+    __call__: Callable[..., Tensor]
     weight: Tensor
     bias: Tensor | None
 
@@ -96,7 +114,12 @@ class Bilinear(Module):
 
 
 class LazyLinear(LazyLayer, Linear):
-    """A `Linear` that takes `in_features` from its first input."""
+    """A `Linear` that takes `in_features` from its first input.
+
+    >>> layer = weft.nn.LazyLinear(3)
+    >>> layer(weft.zeros(2, 5)).shape, type(layer).__name__, layer.in_features
+    (weft.Size([2, 3]), 'Linear', 5)
+    """
 
     cls_to_become = Linear
     _size = "in_features"

@@ -31,6 +31,7 @@ __all__ = [
 
 
 class _Loss(Module):
+    __call__: Callable[..., Tensor]
     reduction: str
 
     def __init__(self, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> None:
@@ -54,21 +55,33 @@ class _WeightedLoss(_Loss):
 
 # -- differences ---------------------------------------------------------------------------------------------
 class L1Loss(_Loss):
-    """`|input - target|`."""
+    """`|input - target|`.
+
+    >>> weft.nn.L1Loss()(weft.tensor([1.0, 3.0]), weft.zeros(2))
+    tensor(2.)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
-    """`(input - target)**2`."""
+    """`(input - target)**2`.
+
+    >>> weft.nn.MSELoss()(weft.tensor([1.0, 3.0]), weft.zeros(2))
+    tensor(5.)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
-    """Quadratic where the difference is below `beta`, and the difference less `beta / 2` beyond."""
+    """Quadratic where the difference is below `beta`, and the difference less `beta / 2` beyond.
+
+    >>> weft.nn.SmoothL1Loss()(weft.tensor([1.0, 3.0]), weft.zeros(2))
+    tensor(1.5000)
+    """
 
     def __init__(
         self, size_average: Any = None, reduce: Any = None, reduction: str = "mean", beta: float = 1.0
@@ -81,7 +94,11 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Half the square where the difference is below `delta`, and linear beyond."""
+    """Half the square where the difference is below `delta`, and linear beyond.
+
+    >>> weft.nn.HuberLoss()(weft.tensor([1.0, 3.0]), weft.zeros(2))
+    tensor(1.5000)
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         if not isinstance(delta, (float, int)):
@@ -95,7 +112,11 @@ class HuberLoss(_Loss):
 
 # -- likelihoods ---------------------------------------------------------------------------------------------
 class NLLLoss(_WeightedLoss):
-    """Minus the log-probability given for the target's class."""
+    """Minus the log-probability given for the target's class.
+
+    >>> weft.nn.NLLLoss()(weft.tensor([[-1.0, -2.0], [-3.0, -4.0]]), weft.tensor([0, 1]))
+    tensor(2.5000)
+    """
 
     def __init__(
         self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
@@ -111,7 +132,16 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """The old name of `NLLLoss` for images."""
+    """The old name of `NLLLoss` for images.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     layer = weft.nn.NLLLoss2d()
+    ...
+    >>> layer(weft.zeros(1, 3, 2, 2), weft.zeros(1, 2, 2, dtype=weft.int64)).shape
+    weft.Size([])
+    """
 
     def __init__(
         self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
@@ -127,7 +157,11 @@ class NLLLoss2d(NLLLoss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Minus the log-likelihood of counts, from their mean or its log."""
+    """Minus the log-likelihood of counts, from their mean or its log.
+
+    >>> weft.nn.PoissonNLLLoss()(weft.zeros(2), weft.tensor([1.0, 3.0]))
+    tensor(1.)
+    """
 
     def __init__(
         self, log_input: bool = True, full: bool = False, size_average: Any = None, eps: float = 1e-8,
@@ -144,7 +178,11 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Minus the log-likelihood of normal values, from their mean and variance."""
+    """Minus the log-likelihood of normal values, from their mean and variance.
+
+    >>> weft.nn.GaussianNLLLoss()(weft.zeros(3), weft.ones(3), weft.ones(3))
+    tensor(0.5000)
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(None, None, reduction)
@@ -155,7 +193,11 @@ class GaussianNLLLoss(_Loss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Minus the log of the softmax at the target's class, or the mean of it under target probabilities."""
+    """Minus the log of the softmax at the target's class, or the mean of it under target probabilities.
+
+    >>> weft.nn.CrossEntropyLoss()(weft.zeros(3, 4), weft.tensor([0, 3, 1]))
+    tensor(1.3863)
+    """
 
     def __init__(
         self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
@@ -173,7 +215,12 @@ class CrossEntropyLoss(_WeightedLoss):
 
 @dataclass(frozen=True)
 class LinearCrossEntropyOptions:
-    """How to cut `linear_cross_entropy` into chunks: accepted, and without effect on any number."""
+    """How to cut `linear_cross_entropy` into chunks: accepted, and without effect on any number.
+
+    >>> options = weft.nn.LinearCrossEntropyOptions(batch_chunk_size=64)
+    >>> weft.nn.LinearCrossEntropyLoss(8, 4, options=options)(weft.zeros(1, 8), weft.tensor([0]))
+    tensor(1.3863, grad_fn=<NllLossBackward0>)
+    """
 
     allow_retain_graph: bool = False
     batch_chunk_size: int | None = None
@@ -192,8 +239,14 @@ class LinearCrossEntropyOptions:
 
 
 class LinearCrossEntropyLoss(Module):
-    """The `CrossEntropyLoss` of what its own linear layer gives."""
+    """The `CrossEntropyLoss` of what its own linear layer gives.
 
+    >>> head = weft.nn.LinearCrossEntropyLoss(8, 4)
+    >>> head(weft.zeros(3, 8), weft.tensor([0, 3, 1]))
+    tensor(1.3863, grad_fn=<NllLossBackward0>)
+    """
+
+    __call__: Callable[..., Tensor]
     weight: Tensor | None
 
     def __init__(
@@ -231,14 +284,22 @@ class LinearCrossEntropyLoss(Module):
 
 
 class BCELoss(_WeightedLoss):
-    """The cross entropy of two classes, from probabilities."""
+    """The cross entropy of two classes, from probabilities.
+
+    >>> weft.nn.BCELoss()(weft.tensor([0.5, 0.5]), weft.tensor([1.0, 0.0]))
+    tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
-    """The cross entropy of two classes, from what a sigmoid would be taken of."""
+    """The cross entropy of two classes, from what a sigmoid would be taken of.
+
+    >>> weft.nn.BCEWithLogitsLoss()(weft.tensor([0.0, 0.0]), weft.tensor([1.0, 0.0]))
+    tensor(0.6931)
+    """
 
     weight: Tensor | None
     pos_weight: Tensor | None
@@ -258,7 +319,12 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """`target * (log(target) - input)`, with the input (and by choice the target) given as logs."""
+    """`target * (log(target) - input)`, with the input (and by choice the target) given as logs.
+
+    >>> half = weft.tensor([[0.5, 0.5]])
+    >>> weft.nn.KLDivLoss(reduction="batchmean")(half.log(), weft.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
 
     def __init__(
         self, size_average: Any = None, reduce: Any = None, reduction: str = "mean", log_target: bool = False
@@ -272,7 +338,12 @@ class KLDivLoss(_Loss):
 
 # -- distances -----------------------------------------------------------------------------------------------
 class TripletMarginLoss(_Loss):
-    """How far the positive example is not nearer, by the margin, than the negative one."""
+    """How far the positive example is not nearer, by the margin, than the negative one.
+
+    >>> near, far = weft.tensor([[0.0, 1.0]]), weft.tensor([[0.0, 5.0]])
+    >>> weft.nn.TripletMarginLoss(margin=2.0, eps=0.0)(weft.zeros(1, 2), far, near)
+    tensor(6.)
+    """
 
     def __init__(
         self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
@@ -291,7 +362,13 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """As `TripletMarginLoss`, by any distance."""
+    """As `TripletMarginLoss`, by any distance.
+
+    >>> distance = lambda x, y: (x - y).abs().sum(-1)
+    >>> near, far = weft.tensor([[0.0, 1.0]]), weft.tensor([[0.0, 5.0]])
+    >>> weft.nn.TripletMarginWithDistanceLoss(distance_function=distance)(weft.zeros(1, 2), far, near)
+    tensor(5.)
+    """
 
     def __init__(
         self, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
@@ -321,7 +398,12 @@ class _MarginLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """1 less the cosine of pairs that belong together, the cosine beyond the margin of those that do not."""
+    """1 less the cosine of pairs that belong together, the cosine beyond the margin of those that do not.
+
+    >>> left, right = weft.tensor([[1.0, 0.0]]), weft.tensor([[0.0, 1.0]])
+    >>> weft.nn.CosineEmbeddingLoss()(left, right, weft.tensor([1]))
+    tensor(1.)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
@@ -329,7 +411,11 @@ class CosineEmbeddingLoss(_MarginLoss):
 
 # -- margins -------------------------------------------------------------------------------------------------
 class HingeEmbeddingLoss(_MarginLoss):
-    """The distance of pairs that belong together, what is missing to the margin of those that do not."""
+    """The distance of pairs that belong together, what is missing to the margin of those that do not.
+
+    >>> weft.nn.HingeEmbeddingLoss()(weft.tensor([0.5, 0.5]), weft.tensor([1.0, -1.0]))
+    tensor(0.5000)
+    """
 
     def __init__(
         self, margin: float = 1.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
@@ -341,35 +427,55 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """How far the input that the target ranks first is not ahead by the margin."""
+    """How far the input that the target ranks first is not ahead by the margin.
+
+    >>> weft.nn.MarginRankingLoss()(weft.tensor([1.0, 1.0]), weft.tensor([3.0, 3.0]), weft.tensor([1, -1]))
+    tensor(1.)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
 class SoftMarginLoss(_Loss):
-    """`log(1 + exp(-target * input))`."""
+    """`log(1 + exp(-target * input))`.
+
+    >>> weft.nn.SoftMarginLoss()(weft.zeros(2), weft.tensor([1.0, -1.0]))
+    tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):
-    """How far the classes listed in the target are not ahead of all others by 1."""
+    """How far the classes listed in the target are not ahead of all others by 1.
+
+    >>> weft.nn.MultiLabelMarginLoss()(weft.zeros(1, 4), weft.tensor([[2, 0, -1, -1]]))
+    tensor(1.)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean over classes of the cross entropy of each class being there or not."""
+    """The mean over classes of the cross entropy of each class being there or not.
+
+    >>> weft.nn.MultiLabelSoftMarginLoss()(weft.zeros(1, 2), weft.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """How far the target's class is not ahead of all others by the margin."""
+    """How far the target's class is not ahead of all others by the margin.
+
+    >>> weft.nn.MultiMarginLoss()(weft.tensor([[0.0, 2.0, 0.5, 0.5]]), weft.tensor([1]))
+    tensor(0.)
+    """
 
     def __init__(
         self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: Any = None,
@@ -392,7 +498,13 @@ class MultiMarginLoss(_WeightedLoss):
 
 # -- sequences -----------------------------------------------------------------------------------------------
 class CTCLoss(_Loss):
-    """Minus the log-likelihood of a label sequence under all its alignments with a longer one."""
+    """Minus the log-likelihood of a label sequence under all its alignments with a longer one.
+
+    >>> scores = weft.zeros(5, 1, 3).log_softmax(2)
+    >>> loss = weft.nn.CTCLoss()(scores, weft.tensor([[1, 2]]), weft.tensor([5]), weft.tensor([2]))
+    >>> loss.shape
+    weft.Size([])
+    """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction=reduction)

@@ -84,7 +84,18 @@ def _tracer() -> Any:
 
 
 class Module(Stateful, Movable):
-    """Base class of everything with parameters that can be called."""
+    """Base class of everything with parameters that can be called.
+
+    >>> class Scale(weft.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = weft.nn.Parameter(weft.tensor(2.0))
+    ...     def forward(self, x):
+    ...         return self.factor * x
+    ...
+    >>> Scale()(weft.ones(2)).tolist()
+    [2.0, 2.0]
+    """
 
     dump_patches: bool = False
     _version: int = 1

@@ -7,6 +7,7 @@ learnt.
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from typing import Any
 
 import weft.nn.functional as F
@@ -25,6 +26,7 @@ def _as_shape(shape: Any) -> tuple[int, ...]:
 class _Affine(Module):
     """A layer that at the end scales and shifts by what is learnt, where that is wanted."""
 
+    __call__: Callable[..., Tensor]
     weight: Tensor | None
     bias: Tensor | None
 
@@ -41,7 +43,12 @@ class _Affine(Module):
 
 
 class LayerNorm(_Affine):
-    """Mean 0 and variance 1 over the last dimensions, those of `normalized_shape`."""
+    """Mean 0 and variance 1 over the last dimensions, those of `normalized_shape`.
+
+    >>> weft.nn.LayerNorm(2)(weft.tensor([[1.0, 3.0], [5.0, 9.0]])).detach()
+    tensor([[-1.0000,  1.0000],
+            [-1.0000,  1.0000]])
+    """
 
     normalized_shape: tuple[int, ...]
 
@@ -64,8 +71,13 @@ class LayerNorm(_Affine):
 
 
 class RMSNorm(Module):
-    """Root mean square 1 over the last dimensions, those of `normalized_shape`."""
+    """Root mean square 1 over the last dimensions, those of `normalized_shape`.
 
+    >>> weft.nn.RMSNorm(2, elementwise_affine=False)(weft.tensor([3.0, 4.0]))
+    tensor([0.8485, 1.1314])
+    """
+
+    __call__: Callable[..., Tensor]
     normalized_shape: tuple[int, ...]
     weight: Tensor | None
 
@@ -93,7 +105,11 @@ class RMSNorm(Module):
 
 
 class GroupNorm(_Affine):
-    """Mean 0 and variance 1 over each of `num_groups` groups of channels."""
+    """Mean 0 and variance 1 over each of `num_groups` groups of channels.
+
+    >>> weft.nn.GroupNorm(2, 6)(weft.zeros(8, 6, 4, 4)).shape
+    weft.Size([8, 6, 4, 4])
+    """
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
@@ -115,7 +131,13 @@ class GroupNorm(_Affine):
 
 
 class LocalResponseNorm(Module):
-    """Each element over a power of what the squares of the `size` channels around it come to."""
+    """Each element over a power of what the squares of the `size` channels around it come to.
+
+    >>> weft.nn.LocalResponseNorm(2)(weft.zeros(8, 6, 4, 4)).shape
+    weft.Size([8, 6, 4, 4])
+    """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -129,7 +151,11 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """The older name of `LocalResponseNorm`, for images."""
+    """The older name of `LocalResponseNorm`, for images.
+
+    >>> weft.nn.CrossMapLRN2d(2)(weft.zeros(8, 6, 4, 4)).shape
+    weft.Size([8, 6, 4, 4])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__(size, alpha, beta, k)

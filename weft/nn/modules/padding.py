@@ -51,15 +51,27 @@ class _ConstantPadNd(_PadNd):
 
 
 class ConstantPad1d(_ConstantPadNd, rank=1):
-    """Pads the last dimension with a value."""
+    """Pads the last dimension with a value.
+
+    >>> weft.nn.ConstantPad1d((1, 2), 9.0)(weft.tensor([[1.0, 2.0]]))
+    tensor([[9., 1., 2., 9., 9.]])
+    """
 
 
 class ConstantPad2d(_ConstantPadNd, rank=2):
-    """Pads the last two dimensions with a value."""
+    """Pads the last two dimensions with a value.
+
+    >>> weft.nn.ConstantPad2d((1, 1, 2, 0), 9.0)(weft.zeros(1, 1, 3, 3)).shape
+    weft.Size([1, 1, 5, 5])
+    """
 
 
 class ConstantPad3d(_ConstantPadNd, rank=3):
-    """Pads the last three dimensions with a value."""
+    """Pads the last three dimensions with a value.
+
+    >>> weft.nn.ConstantPad3d(1, 9.0)(weft.zeros(1, 1, 3, 3, 3)).shape
+    weft.Size([1, 1, 5, 5, 5])
+    """
 
 
 class _ZeroPadNd(_ConstantPadNd):
@@ -70,15 +82,27 @@ class _ZeroPadNd(_ConstantPadNd):
 
 
 class ZeroPad1d(_ZeroPadNd, ConstantPad1d):
-    """Pads the last dimension with zeros."""
+    """Pads the last dimension with zeros.
+
+    >>> weft.nn.ZeroPad1d((1, 2))(weft.tensor([[1.0, 2.0]]))
+    tensor([[0., 1., 2., 0., 0.]])
+    """
 
 
 class ZeroPad2d(_ZeroPadNd, ConstantPad2d):
-    """Pads the last two dimensions with zeros."""
+    """Pads the last two dimensions with zeros.
+
+    >>> weft.nn.ZeroPad2d((1, 1, 2, 0))(weft.zeros(1, 1, 3, 3)).shape
+    weft.Size([1, 1, 5, 5])
+    """
 
 
 class ZeroPad3d(_ZeroPadNd, ConstantPad3d):
-    """Pads the last three dimensions with zeros."""
+    """Pads the last three dimensions with zeros.
+
+    >>> weft.nn.ZeroPad3d(1)(weft.zeros(1, 1, 3, 3, 3)).shape
+    weft.Size([1, 1, 5, 5, 5])
+    """
 
 
 # -- copies of what is there ---------------------------------------------------------------------------------
@@ -87,15 +111,27 @@ class _ReflectionPadNd(_PadNd):
 
 
 class ReflectionPad1d(_ReflectionPadNd, rank=1):
-    """Pads the last dimension with its mirror image, the border not repeated."""
+    """Pads the last dimension with its mirror image, the border not repeated.
+
+    >>> weft.nn.ReflectionPad1d(2)(weft.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[3., 2., 1., 2., 3., 2., 1.]])
+    """
 
 
 class ReflectionPad2d(_ReflectionPadNd, rank=2):
-    """Pads the last two dimensions with their mirror image, the border not repeated."""
+    """Pads the last two dimensions with their mirror image, the border not repeated.
+
+    >>> weft.nn.ReflectionPad2d((1, 1, 2, 0))(weft.zeros(1, 1, 3, 3)).shape
+    weft.Size([1, 1, 5, 5])
+    """
 
 
 class ReflectionPad3d(_ReflectionPadNd, rank=3):
-    """Pads the last three dimensions with their mirror image, the border not repeated."""
+    """Pads the last three dimensions with their mirror image, the border not repeated.
+
+    >>> weft.nn.ReflectionPad3d(1)(weft.zeros(1, 1, 3, 3, 3)).shape
+    weft.Size([1, 1, 5, 5, 5])
+    """
 
 
 class _ReplicationPadNd(_PadNd):
@@ -103,15 +139,27 @@ class _ReplicationPadNd(_PadNd):
 
 
 class ReplicationPad1d(_ReplicationPadNd, rank=1):
-    """Pads the last dimension with copies of its border."""
+    """Pads the last dimension with copies of its border.
+
+    >>> weft.nn.ReplicationPad1d(2)(weft.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[1., 1., 1., 2., 3., 3., 3.]])
+    """
 
 
 class ReplicationPad2d(_ReplicationPadNd, rank=2):
-    """Pads the last two dimensions with copies of their border."""
+    """Pads the last two dimensions with copies of their border.
+
+    >>> weft.nn.ReplicationPad2d((1, 1, 2, 0))(weft.zeros(1, 1, 3, 3)).shape
+    weft.Size([1, 1, 5, 5])
+    """
 
 
 class ReplicationPad3d(_ReplicationPadNd, rank=3):
-    """Pads the last three dimensions with copies of their border."""
+    """Pads the last three dimensions with copies of their border.
+
+    >>> weft.nn.ReplicationPad3d(1)(weft.zeros(1, 1, 3, 3, 3)).shape
+    weft.Size([1, 1, 5, 5, 5])
+    """
 
 
 class _CircularPadNd(_PadNd):
@@ -123,12 +171,24 @@ class _CircularPadNd(_PadNd):
 
 
 class CircularPad1d(_CircularPadNd, rank=1):
-    """Pads the last dimension with its other end."""
+    """Pads the last dimension with its other end.
+
+    >>> weft.nn.CircularPad1d(1)(weft.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[3., 1., 2., 3., 1.]])
+    """
 
 
 class CircularPad2d(_CircularPadNd, rank=2):
-    """Pads the last two dimensions with their other ends."""
+    """Pads the last two dimensions with their other ends.
+
+    >>> weft.nn.CircularPad2d((1, 1, 2, 0))(weft.zeros(1, 1, 3, 3)).shape
+    weft.Size([1, 1, 5, 5])
+    """
 
 
 class CircularPad3d(_CircularPadNd, rank=3):
-    """Pads the last three dimensions with their other ends."""
+    """Pads the last three dimensions with their other ends.
+
+    >>> weft.nn.CircularPad3d(1)(weft.zeros(1, 1, 3, 3, 3)).shape
+    weft.Size([1, 1, 5, 5, 5])
+    """

@@ -10,7 +10,11 @@ __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
 class PixelShuffle(Showing):
-    """`(N, C * r * r, H, W)` to `(N, C, H * r, W * r)`."""
+    """`(N, C * r * r, H, W)` to `(N, C, H * r, W * r)`.
+
+    >>> weft.nn.PixelShuffle(2)(weft.zeros(1, 12, 3, 5)).shape
+    weft.Size([1, 3, 6, 10])
+    """
 
     _shown = ("upscale_factor",)
 
@@ -23,7 +27,11 @@ class PixelShuffle(Showing):
 
 
 class PixelUnshuffle(Showing):
-    """`(N, C, H * r, W * r)` to `(N, C * r * r, H, W)`."""
+    """`(N, C, H * r, W * r)` to `(N, C * r * r, H, W)`.
+
+    >>> weft.nn.PixelUnshuffle(2)(weft.zeros(1, 3, 6, 10)).shape
+    weft.Size([1, 12, 3, 5])
+    """
 
     _shown = ("downscale_factor",)
 

@@ -5,6 +5,7 @@ Takes images `(N, C, ...)` or `(C, ...)`, gives smaller ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import weft.nn.functional as F
@@ -22,6 +23,7 @@ __all__ = [
 
 # -- maxima --------------------------------------------------------------------------------------------------
 class _MaxPoolNd(Ranked):
+    __call__: Callable[..., Any]
     _kind = "max_pool"
     _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
@@ -43,20 +45,33 @@ class _MaxPoolNd(Ranked):
 
 
 class MaxPool1d(_MaxPoolNd, rank=1):
-    """The greatest of each window of `(N, C, L)`."""
+    """The greatest of each window of `(N, C, L)`.
+
+    >>> weft.nn.MaxPool1d(2)(weft.tensor([[[1.0, 4.0, 3.0, 2.0]]]))
+    tensor([[[4., 3.]]])
+    """
 
 
 class MaxPool2d(_MaxPoolNd, rank=2):
-    """The greatest of each window of `(N, C, H, W)`."""
+    """The greatest of each window of `(N, C, H, W)`.
+
+    >>> weft.nn.MaxPool2d(3, stride=2, padding=1)(weft.zeros(2, 8, 6, 4)).shape
+    weft.Size([2, 8, 3, 2])
+    """
 
 
 class MaxPool3d(_MaxPoolNd, rank=3):
-    """The greatest of each window of `(N, C, D, H, W)`."""
+    """The greatest of each window of `(N, C, D, H, W)`.
+
+    >>> weft.nn.MaxPool3d((1, 2, 2))(weft.zeros(2, 8, 3, 6, 4)).shape
+    weft.Size([2, 8, 3, 3, 2])
+    """
 
 
 class _FractionalMaxPoolNd(Ranked):
     """Windows of one size at places drawn at random, so many that the output has the size asked for."""
 
+    __call__: Callable[..., Any]
     _kind = "fractional_max_pool"
     return_indices: Any  # a bool
 
@@ -89,11 +104,19 @@ class _FractionalMaxPoolNd(Ranked):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd, rank=2):
-    """Maxima of windows of `(N, C, H, W)` at random places, to an output size or ratio."""
+    """Maxima of windows of `(N, C, H, W)` at random places, to an output size or ratio.
+
+    >>> weft.nn.FractionalMaxPool2d(2, output_ratio=0.5)(weft.zeros(2, 8, 10, 6)).shape
+    weft.Size([2, 8, 5, 3])
+    """
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd, rank=3):
-    """Maxima of windows of `(N, C, D, H, W)` at random places, to an output size or ratio."""
+    """Maxima of windows of `(N, C, D, H, W)` at random places, to an output size or ratio.
+
+    >>> weft.nn.FractionalMaxPool3d(2, output_size=(2, 4, 3))(weft.zeros(2, 8, 4, 8, 6)).shape
+    weft.Size([2, 8, 2, 4, 3])
+    """
 
 
 # -- back from maxima ----------------------------------------------------------------------------------------
@@ -131,16 +154,30 @@ class MaxUnpool1d(_MaxUnpoolNd, rank=1):
 
 
 class MaxUnpool2d(_MaxUnpoolNd, rank=2):
-    """Undoes `MaxPool2d` as far as its indices tell."""
+    """Undoes `MaxPool2d` as far as its indices tell.
+
+    >>> pool, unpool = weft.nn.MaxPool2d(2, return_indices=True), weft.nn.MaxUnpool2d(2)
+    >>> unpool(*pool(weft.tensor([[[1.0, 4.0], [3.0, 2.0]]]))).tolist()
+    [[[0.0, 4.0], [0.0, 0.0]]]
+    """
 
 
 class MaxUnpool3d(_MaxUnpoolNd, rank=3):
-    """Undoes `MaxPool3d` as far as its indices tell."""
+    """Undoes `MaxPool3d` as far as its indices tell.
+
+    >>> pool, unpool = weft.nn.MaxPool3d(2, return_indices=True), weft.nn.MaxUnpool3d(2)
+    >>> unpool(*pool(weft.zeros(1, 2, 4, 4, 6))).shape
+    weft.Size([1, 2, 4, 4, 6])
+    """
 
 
 # -- means ---------------------------------------------------------------------------------------------------
 class AvgPool1d(_Windows):
-    """The mean of each window of `(N, C, L)`."""
+    """The mean of each window of `(N, C, L)`.
+
+    >>> weft.nn.AvgPool1d(2)(weft.tensor([[[1.0, 3.0, 5.0, 7.0]]]))
+    tensor([[[2., 6.]]])
+    """
 
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
@@ -179,11 +216,19 @@ class _AvgPoolNd(_Windows):
 
 
 class AvgPool2d(_AvgPoolNd, rank=2):
-    """The mean of each window of `(N, C, H, W)`."""
+    """The mean of each window of `(N, C, H, W)`.
+
+    >>> weft.nn.AvgPool2d(2)(weft.zeros(2, 8, 6, 4)).shape
+    weft.Size([2, 8, 3, 2])
+    """
 
 
 class AvgPool3d(_AvgPoolNd, rank=3):
-    """The mean of each window of `(N, C, D, H, W)`."""
+    """The mean of each window of `(N, C, D, H, W)`.
+
+    >>> weft.nn.AvgPool3d((1, 2, 2))(weft.zeros(2, 8, 3, 6, 4)).shape
+    weft.Size([2, 8, 3, 3, 2])
+    """
 
 
 # -- p-norms -------------------------------------------------------------------------------------------------
@@ -204,15 +249,27 @@ class _LPPoolNd(Ranked):
 
 
 class LPPool1d(_LPPoolNd, rank=1):
-    """The p-norm of each window of `(N, C, L)`."""
+    """The p-norm of each window of `(N, C, L)`.
+
+    >>> weft.nn.LPPool1d(2, 2)(weft.tensor([[[3.0, 4.0, 0.0, 5.0]]]))
+    tensor([[[5., 5.]]])
+    """
 
 
 class LPPool2d(_LPPoolNd, rank=2):
-    """The p-norm of each window of `(N, C, H, W)`."""
+    """The p-norm of each window of `(N, C, H, W)`.
+
+    >>> weft.nn.LPPool2d(2, 2)(weft.zeros(2, 8, 6, 4)).shape
+    weft.Size([2, 8, 3, 2])
+    """
 
 
 class LPPool3d(_LPPoolNd, rank=3):
-    """The p-norm of each window of `(N, C, D, H, W)`."""
+    """The p-norm of each window of `(N, C, D, H, W)`.
+
+    >>> weft.nn.LPPool3d(2, (1, 2, 2))(weft.zeros(2, 8, 3, 6, 4)).shape
+    weft.Size([2, 8, 3, 3, 2])
+    """
 
 
 # -- as many windows as asked for ----------------------------------------------------------------------------
@@ -229,18 +286,31 @@ class _AdaptiveAvgPoolNd(Ranked):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd, rank=1):
-    """Means of windows of `(N, C, L)` that make `output_size` of them."""
+    """Means of windows of `(N, C, L)` that make `output_size` of them.
+
+    >>> weft.nn.AdaptiveAvgPool1d(2)(weft.tensor([[[1.0, 3.0, 5.0, 7.0]]]))
+    tensor([[[2., 6.]]])
+    """
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd, rank=2):
-    """Means of windows of `(N, C, H, W)` that make `output_size` of them."""
+    """Means of windows of `(N, C, H, W)` that make `output_size` of them.
+
+    >>> weft.nn.AdaptiveAvgPool2d(1)(weft.zeros(2, 8, 7, 5)).shape
+    weft.Size([2, 8, 1, 1])
+    """
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd, rank=3):
-    """Means of windows of `(N, C, D, H, W)` that make `output_size` of them."""
+    """Means of windows of `(N, C, D, H, W)` that make `output_size` of them.
+
+    >>> weft.nn.AdaptiveAvgPool3d((1, 2, 3))(weft.zeros(2, 8, 4, 4, 6)).shape
+    weft.Size([2, 8, 1, 2, 3])
+    """
 
 
 class _AdaptiveMaxPoolNd(Ranked):
+    __call__: Callable[..., Any]
     _kind = "adaptive_max_pool"
     _shown = ("output_size",)
 
@@ -253,12 +323,24 @@ class _AdaptiveMaxPoolNd(Ranked):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd, rank=1):
-    """Maxima of windows of `(N, C, L)` that make `output_size` of them."""
+    """Maxima of windows of `(N, C, L)` that make `output_size` of them.
+
+    >>> weft.nn.AdaptiveMaxPool1d(2)(weft.tensor([[[1.0, 3.0, 5.0, 7.0]]]))
+    tensor([[[3., 7.]]])
+    """
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd, rank=2):
-    """Maxima of windows of `(N, C, H, W)` that make `output_size` of them."""
+    """Maxima of windows of `(N, C, H, W)` that make `output_size` of them.
+
+    >>> weft.nn.AdaptiveMaxPool2d((None, 2))(weft.zeros(2, 8, 7, 4)).shape
+    weft.Size([2, 8, 7, 2])
+    """
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd, rank=3):
-    """Maxima of windows of `(N, C, D, H, W)` that make `output_size` of them."""
+    """Maxima of windows of `(N, C, D, H, W)` that make `output_size` of them.
+
+    >>> weft.nn.AdaptiveMaxPool3d(2)(weft.zeros(2, 8, 4, 4, 6)).shape
+    weft.Size([2, 8, 2, 2, 2])
+    """

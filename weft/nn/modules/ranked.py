@@ -18,6 +18,7 @@ from weft.tensor.base import Tensor
 class Showing(Module):
     """A layer whose print is the names and values of some attributes."""
 
+    __call__: Callable[..., Tensor]
     _shown: ClassVar[tuple[str, ...]] = ()
 
     def extra_repr(self) -> str:

@@ -87,7 +87,12 @@ class _Recurrent(Module):
 
 
 class RNNBase(_Recurrent):
-    """Layers of one mode over a sequence `(L, N, features)`, `(N, L, features)` or `(L, features)`."""
+    """Layers of one mode over a sequence `(L, N, features)`, `(N, L, features)` or `(L, features)`.
+
+    >>> layer = weft.nn.RNNBase("GRU", 4, 8)
+    >>> [name for name, _ in layer.named_parameters()]
+    ['weight_ih_l0', 'weight_hh_l0', 'bias_ih_l0', 'bias_hh_l0']
+    """
 
     dropout: float
 
@@ -359,7 +364,13 @@ class _OneState(RNNBase):
 
 
 class RNN(_OneState):
-    """`h = tanh(x @ W_ih.T + b_ih + h @ W_hh.T + b_hh)`, or with relu."""
+    """`h = tanh(x @ W_ih.T + b_ih + h @ W_hh.T + b_hh)`, or with relu.
+
+    >>> layer = weft.nn.RNN(input_size=4, hidden_size=8, nonlinearity="relu")
+    >>> states, last = layer(weft.zeros(5, 3, 4))
+    >>> states.shape, last.shape
+    (weft.Size([5, 3, 8]), weft.Size([1, 3, 8]))
+    """
 
     _rank_error = "RNN: Expected input to be 2D or 3D, got {}D tensor instead"
 
@@ -379,7 +390,13 @@ class RNN(_OneState):
 
 
 class GRU(_OneState):
-    """Gated recurrent units: reset and update gates."""
+    """Gated recurrent units: reset and update gates.
+
+    >>> layer = weft.nn.GRU(input_size=4, hidden_size=8, batch_first=True)
+    >>> states, last = layer(weft.zeros(3, 5, 4))
+    >>> states.shape, last.shape
+    (weft.Size([3, 5, 8]), weft.Size([1, 3, 8]))
+    """
 
     _rank_error = "GRU: Expected input to be 2D or 3D, got {}D instead"
 
@@ -404,7 +421,15 @@ def _autocast_dtype() -> Any:
 
 
 class LSTM(RNNBase):
-    """Long short-term memory: a hidden state, by choice projected, and a cell state."""
+    """Long short-term memory: a hidden state, by choice projected, and a cell state.
+
+    >>> layer = weft.nn.LSTM(input_size=4, hidden_size=8, num_layers=2, bidirectional=True)
+    >>> states, (hidden, memory) = layer(weft.zeros(5, 3, 4))
+    >>> states.shape, hidden.shape
+    (weft.Size([5, 3, 16]), weft.Size([4, 3, 8]))
+    """
+
+    __call__: Callable[..., tuple[Any, tuple[Tensor, Tensor]]]
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
@@ -461,7 +486,12 @@ class LSTM(RNNBase):
 
 # -- cells ---------------------------------------------------------------------------------------------------
 class RNNCellBase(_Recurrent):
-    """One step of a recurrent layer, on `(N, features)` or `(features,)`."""
+    """One step of a recurrent layer, on `(N, features)` or `(features,)`.
+
+    >>> cell = weft.nn.RNNCellBase(4, 8, bias=False, num_chunks=3)
+    >>> cell.weight_ih.shape, cell.weight_hh.shape
+    (weft.Size([24, 4]), weft.Size([24, 8]))
+    """
 
     weight_ih: Tensor
     weight_hh: Tensor
@@ -528,7 +558,14 @@ class RNNCellBase(_Recurrent):
 
 
 class RNNCell(RNNCellBase):
-    """One step of an `RNN`."""
+    """One step of an `RNN`.
+
+    >>> cell = weft.nn.RNNCell(4, 8)
+    >>> cell(weft.zeros(3, 4)).shape
+    weft.Size([3, 8])
+    """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
@@ -546,7 +583,14 @@ class RNNCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a `GRU`."""
+    """One step of a `GRU`.
+
+    >>> cell = weft.nn.GRUCell(4, 8)
+    >>> cell(weft.zeros(3, 4), weft.zeros(3, 8)).shape
+    weft.Size([3, 8])
+    """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
@@ -559,7 +603,13 @@ class GRUCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an `LSTM`; the state is (hidden, cell)."""
+    """One step of an `LSTM`; the state is (hidden, cell).
+
+    >>> cell = weft.nn.LSTMCell(4, 8)
+    >>> hidden, memory = cell(weft.zeros(3, 4))
+    >>> hidden.shape, memory.shape
+    (weft.Size([3, 8]), weft.Size([3, 8]))
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None

@@ -5,6 +5,7 @@ Takes integers, gives the rows of the table that they name, or their sums, means
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import weft.nn.functional as F
@@ -22,6 +23,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 class _Table(Module):
     """What the two share: the table of vectors."""
 
+    __call__: Callable[..., Tensor]
     num_embeddings: int
     embedding_dim: int
     padding_idx: int | None
@@ -45,7 +47,14 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """A table of `num_embeddings` vectors; the row `padding_idx` starts as zeros and receives no gradient."""
+    """A table of `num_embeddings` vectors; the row `padding_idx` starts as zeros and receives no gradient.
+
+    >>> table = weft.nn.Embedding(10, 3, padding_idx=0)
+    >>> table(weft.tensor([[1, 2], [0, 9]])).shape
+    weft.Size([2, 2, 3])
+    >>> table.weight[0].tolist()
+    [0.0, 0.0, 0.0]
+    """
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,

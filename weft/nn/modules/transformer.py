@@ -62,6 +62,7 @@ class _Layer(Module):
     """What encoder and decoder layers share: attention, and two products with an activation between them,
     each with its norm and dropout."""
 
+    __call__: Callable[..., Tensor]
     activation: Any
     self_attn: MultiheadAttention
     linear1: Linear
@@ -142,7 +143,12 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to the encoder's output, and a feed-forward network."""
+    """Self-attention, attention to the encoder's output, and a feed-forward network.
+
+    >>> layer = weft.nn.TransformerDecoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+    >>> layer(weft.zeros(4, 3, 8), weft.zeros(5, 3, 8)).shape
+    weft.Size([4, 3, 8])
+    """
 
     multihead_attn: MultiheadAttention
     dropout3: Dropout
@@ -181,7 +187,14 @@ class TransformerDecoderLayer(_Layer):
 
 # -- stacks --------------------------------------------------------------------------------------------------
 class TransformerEncoder(Module):
-    """Copies of an encoder layer, one after the other, and by choice a norm."""
+    """Copies of an encoder layer, one after the other, and by choice a norm.
+
+    >>> layer = weft.nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+    >>> weft.nn.TransformerEncoder(layer, num_layers=2)(weft.zeros(5, 3, 8)).shape
+    weft.Size([5, 3, 8])
+    """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(
         self, encoder_layer: Module, num_layers: int, norm: Module | None = None,
@@ -206,7 +219,14 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Copies of a decoder layer, one after the other, and by choice a norm."""
+    """Copies of a decoder layer, one after the other, and by choice a norm.
+
+    >>> layer = weft.nn.TransformerDecoderLayer(d_model=8, nhead=2, dim_feedforward=16)
+    >>> weft.nn.TransformerDecoder(layer, num_layers=2)(weft.zeros(4, 3, 8), weft.zeros(5, 3, 8)).shape
+    weft.Size([4, 3, 8])
+    """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -229,7 +249,14 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder and a decoder that attends to its output."""
+    """An encoder and a decoder that attends to its output.
+
+    >>> model = weft.nn.Transformer(8, 2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=16)
+    >>> model(weft.zeros(5, 3, 8), weft.zeros(4, 3, 8)).shape
+    weft.Size([4, 3, 8])
+    """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(
         self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,

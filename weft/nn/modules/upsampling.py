@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import weft.nn.functional as F
@@ -12,7 +13,13 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
 class Upsample(Module):
-    """Interpolates to a size, or by a factor."""
+    """Interpolates to a size, or by a factor.
+
+    >>> weft.nn.Upsample(scale_factor=2, mode="bilinear")(weft.zeros(1, 3, 4, 5)).shape
+    weft.Size([1, 3, 8, 10])
+    """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(
         self, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
@@ -41,14 +48,23 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Repeats pixels."""
+    """Repeats pixels.
+
+    >>> weft.nn.UpsamplingNearest2d(size=(1, 4))(weft.tensor([[[[0.0, 3.0]]]]))
+    tensor([[[[0., 0., 3., 3.]]]])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Interpolates between pixels, corners kept."""
+    """Interpolates between pixels, corners kept.
+
+    >>> weft.nn.UpsamplingBilinear2d(scale_factor=2)(weft.tensor([[[[0.0, 3.0]]]]))
+    tensor([[[[0., 1., 2., 3.],
+              [0., 1., 2., 3.]]]])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

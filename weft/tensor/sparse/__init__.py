@@ -1,0 +1,1 @@
+"""Sparse tensors: places and elements, over dense tensors that gradients flow through."""
