@@ -247,7 +247,8 @@ class Compiled:
         module = self.module_for(arrays)
         if self.places and self.opens and not settings.bitwise:  # of open sizes nobody knows how arrays lie
             return self.open_program(arrays)
-        return kept_or_made(module, arrays, partial(self.new, module), is_watched())
+        made_of = module if self.opens else self.graph_module
+        return kept_or_made(module, arrays, partial(self.new, made_of), is_watched())
 
     def open_program(self, arrays: list[Any]) -> Program:
         """The first program of a template, of a kept one where there is one for these sizes."""

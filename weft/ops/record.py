@@ -196,8 +196,9 @@ class Op:
                 if type(value) is not ndarray or value.dtype is not kind:
                     break
             else:
+                alone: Any = self.kernel
                 if kind in self.known:
-                    return as_array(quiet(self.kernel, *args))  # type: ignore[arg-type]
+                    return as_array(quiet(alone, *args))
         elif self.kind is Kind.VIEW and not kwargs and type(args[0]) is ndarray:
             if len(args) == 1 or type(args[1]) not in INTERPRETERS:
                 return self.kernel(*self.signature.bind(args, kwargs))  # type: ignore[misc]

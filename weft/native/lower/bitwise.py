@@ -55,7 +55,8 @@ def is_product(each: Definition) -> bool:
 
 
 def operands_of(each: Any) -> Sequence[Definition]:
-    return each.operands  # type: ignore[no-any-return]
+    found: Sequence[Definition] = each.operands
+    return found
 
 
 def definitions_in(values: Sequence[Any]) -> Iterator[Definition]:
