@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import pickle
+import sys
+import threading
 import weakref
+from functools import partial
 
 import pytest
 
 import weft
-from weft.autograd import grad
+from weft.autograd import grad, hooks
 from weft.autograd.hooks import RemovableHandle
 
 
@@ -400,3 +403,79 @@ def test_so_do_prehooks_of_its_node(used: bool) -> None:
     assert log == ([[7, 7]] if used else [])
     inside = 2 * 3 * (5 + 1) + (2 * 7 if used else 0)
     assert values(x.grad) == [2, inside, inside]
+
+
+def at_once(functions):
+    """What functions give that threads call at once."""
+    barrier = threading.Barrier(len(functions))
+    found = {}
+
+    def work(number, function):
+        barrier.wait()
+        found[number] = function()
+
+    threads = [threading.Thread(target=work, args=each) for each in enumerate(functions)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [found[number] for number in range(len(functions))]
+
+
+def noted(log, entry, *_given):
+    log.append(entry)
+
+
+def first_edge(node):
+    return node.next_functions[0][0]
+
+
+@pytest.fixture
+def impatient():
+    """Threads that give way as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("kind", ["tensor", "accumulated", "node"])
+def test_first_hooks_of_several_threads_are_all_there(kind):
+    for _ in range(300):
+        x, seen = leaf(), []
+        y = x * 2
+        register = {
+            "tensor": x.register_hook,
+            "accumulated": x.register_post_accumulate_grad_hook,
+            "node": y.grad_fn.register_hook,
+        }[kind]
+        at_once([partial(register, partial(noted, seen, n)) for n in range(6)])
+        y.sum().backward()
+        assert sorted(seen) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_threads_see_one_accumulate_grad():
+    for _ in range(300):
+        faces = at_once([partial(first_edge, (leaf() * 2).grad_fn)] * 6)
+        assert len(set(map(id, faces))) == 1
+
+
+def test_backward_runs_while_a_first_hook_is_registered(monkeypatch):
+    x, seen = leaf(), []
+    x.register_hook(lambda g: seen.append("tensor"))
+    y = (x * 2).sum()
+
+    class Table(hooks.HookTable):
+        """Whose making is interrupted, by another thread or a handler of signals."""
+
+        def __init__(self):
+            super().__init__()
+            y.backward(retain_graph=True)
+
+    monkeypatch.setattr(hooks, "HookTable", Table)
+    x.register_post_accumulate_grad_hook(lambda p: seen.append("accumulated"))
+    assert seen == ["tensor"] * len(seen) and seen
+    y.backward()
+    assert seen[-2:] == ["tensor", "accumulated"]

@@ -21,8 +21,10 @@ import pytest
 import weft
 from tests.native.harness import calls_by_python
 from weft import nn
+from weft.aot.runtime.compiled import CompiledFunction
 from weft.capture.fronts import FRONT
 from weft.native.entry.entry import Entrance
+from weft.native.entry.factory import Machine
 
 SCALE = 2.0
 TABLE: dict[str, Any] = {"factor": 3.0, "names": ["a", "b"]}
@@ -709,3 +711,29 @@ def test_steps_that_take_gradients_away_run_natively(monkeypatch: pytest.MonkeyP
         for one, two in zip(net.parameters(), other.parameters(), strict=True):
             assert (one.grad is None) == (two.grad is None) == last
     np.testing.assert_allclose([each.item() for each in history], [each.item() for each in expected], 1e-5)
+
+
+def test_a_tensor_that_gets_other_data_while_its_shortcut_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by another thread: its program must not serve calls of the size that guards have seen."""
+    x, call, direct = weft.ones(4), CompiledFunction.__call__, Machine.direct
+
+    def called(self: Any, *inputs: Any) -> Any:
+        x.data = weft.ones(50)
+        try:
+            return call(self, *inputs)
+        finally:
+            x.data = weft.ones(4)
+
+    def described(self: Any, graph: Any, inputs: Any) -> Any:
+        x.data = weft.ones(50)
+        return direct(self, graph, inputs)
+
+    compiled = weft.compile(lambda x: (x * 2).sum(), dynamic=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(CompiledFunction, "__call__", called)
+        patched.setattr(Machine, "direct", described)
+        for _ in range(4):
+            x.data = weft.ones(4)
+            compiled(x)
+    for size in (4, 50, 4, 50):
+        assert compiled(weft.ones(size)).item() == 2 * size

@@ -419,3 +419,22 @@ def test_numbers_of_gradients(built: list[Any]) -> None:
     count = len(built)
     assert warned(lambda: calls(13)) == []
     assert len(built) == count
+
+
+def test_inputs_that_have_other_sizes_than_was_asked_run_op_by_op(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where another thread gives a tensor other data: machine code would read behind its memory."""
+    calls: list[Any] = []
+    plain = backend.Compiled.__call__
+
+    def noted(self: Any, *inputs: Any) -> Any:
+        calls.append((self, inputs))
+        return plain(self, *inputs)
+
+    monkeypatch.setattr(backend.Compiled, "__call__", noted)
+    compiled = weft.compile(lambda x: (x * 2).sum(), dynamic=True)
+    compiled(weft.ones(5))
+    run, inputs = calls[-1]
+    assert any(type(each) is int for each in inputs)
+    for size, length in [(5, 6), (50, 6), (5, 5000), (60, 7)]:
+        given = [size if type(each) is int else weft.ones(length) for each in inputs]
+        assert float(run(*given)[0]) == 2 * length

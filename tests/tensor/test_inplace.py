@@ -3,6 +3,9 @@ views."""
 
 from __future__ import annotations
 
+import sys
+import threading
+
 import numpy as np
 import pytest
 
@@ -655,3 +658,24 @@ def test_no_gradient_goes_through_writes_to_shared_memory() -> None:
     with weft.no_grad():
         base.expand(2, 3).zero_()
     assert values(base) == [0, 0, 0]
+
+
+def test_writes_of_several_threads_are_all_counted():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(200):
+            x, barrier = weft.ones(3), threading.Barrier(4)
+
+            def write(x=x, barrier=barrier):
+                barrier.wait()
+                x.add_(1)
+
+            threads = [threading.Thread(target=write) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert x._version == 4
+    finally:
+        sys.setswitchinterval(before)

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from weft.core.arrays import namespace
+from weft.core.once import lock
 from weft.ops.record import REGISTRY
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.tape import Node
@@ -282,7 +283,8 @@ class Hooks:
 
     def table(self, kind: HookKind, slot: int = 0) -> HookTable:
         """The hooks of one kind on an output (of the node itself: 0), made if there were none."""
-        return self.tables.setdefault(kind.name, {}).setdefault(slot, HookTable())
+        made = {slot: HookTable()}  # whole: another thread may run what is there
+        return self.tables.setdefault(kind.name, made).setdefault(slot, HookTable())
 
     def run(self, moment: Moment, node: Node, value: Any, task: Sweep, *seen: object) -> Any:
         """Runs the hooks of the kinds of a moment, each on what those before leave."""
@@ -298,8 +300,8 @@ def standing(hooks: object) -> list[tuple[HookKind, int, HookTable, int]]:
     found: list[tuple[HookKind, int, HookTable, int]] = []
     if type(hooks) is Hooks:
         for kind in KINDS:
-            for slot, table in hooks.tables.get(kind.name, {}).items():
-                for number, hook in table.items():
+            for slot, table in list(hooks.tables.get(kind.name, {}).items()):
+                for number, hook in list(table.items()):
                     if kind.of_users or kind.held(hook) is not None:
                         found.append((kind, slot, table, number))
     return found
@@ -359,12 +361,20 @@ class Retained:
 RETAINED = Retained()
 
 
+_first: Final = lock()
+
+
 def hooks_of(node: Any) -> Hooks:
     """The node's hooks, made if it has none."""
     hooks = node.hooks
     if not isinstance(hooks, Hooks):
-        hooks = node.hooks = Hooks()
-    return hooks
+        with _first:  # of two threads' hooks, one would be lost
+            made, before = Hooks(), node.hooks
+            if not isinstance(before, Hooks) and node.hooks is before:  # nor has a handler made some
+                node.hooks = made
+            hooks = node.hooks
+    known: Hooks = hooks
+    return known
 
 
 # -- methods that register -----------------------------------------------------------------------------------

@@ -8,11 +8,12 @@ stays the same while anybody holds it.
 from __future__ import annotations
 
 import weakref
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from weft.autograd.hooks import hooks_of
 from weft.core.dtypes import BY_NUMPY
 from weft.core.naming import naming
+from weft.core.once import lock
 from weft.core.types import TensorType
 from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.backward import unpack_one
@@ -79,6 +80,9 @@ def accumulator(variable: Tensor, gradient: Tensor) -> None:
     variable._grad = gradient.detach().clone() if before is None else before + gradient
 
 
+_faces: Final = lock()
+
+
 def face_of(node: Node) -> Any:
     """What users see of an edge's end: the node, or the leaf's AccumulateGrad."""
     if not isinstance(node, Tensor):
@@ -86,8 +90,11 @@ def face_of(node: Node) -> Any:
     hooks = hooks_of(node)
     face = None if hooks.accumulator is None else hooks.accumulator()
     if face is None:
-        face = AccumulateGrad(node)
-        hooks.accumulator = weakref.ref(face)
+        with _faces:  # all threads see one
+            face = None if hooks.accumulator is None else hooks.accumulator()
+            if face is None:
+                face = AccumulateGrad(node)
+                hooks.accumulator = weakref.ref(face)
     return face
 
 

@@ -113,6 +113,8 @@ class Checks:
     settled: set[int] = field(default_factory=set)
     classes: set[type] = field(default_factory=set)
     walked: set[Source] = field(default_factory=set)
+    lay: dict[Source, Any] = field(default_factory=dict)
+    """The arrays of the graph's inputs, before anything else was asked of these."""
 
     def need(self, check: Expression) -> None:
         """Puts a check behind those that are there."""
@@ -125,6 +127,16 @@ class Checks:
         except Exception as error:
             let_through(error)
             raise Unreadable(f"{source}: {type(error).__name__}") from None
+
+    def says(self, source: Source, array: Any) -> bool:
+        """Whether what is checked of a tensor's array holds for this one."""
+        check = self.arrays[source]
+        dtype, rank, *sizes = check.args[1][2:] if check.op == "tensor" else check.args[1]
+        return (
+            array.dtype is dtype
+            and array.ndim == rank
+            and all(wanted in (-1, size) for wanted, size in zip(sizes, array.shape, strict=True))
+        )
 
     def guard(self, guard: Guard) -> None:
         """Puts a guard among the checks. What it put stays there when it cannot be finished."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import field
 from typing import Any
 
@@ -118,6 +119,7 @@ def shortcut(
     """
     given = function, dict(zip(parameter_names(recipe.code), values, strict=True))
     checks = Checks(factory, *given)
+    checks.lay = _arrays(recipe, checks)
     left = settle(checks, recipe.guards)
     if direct is not None:
         return _text(recipe, checks, left, direct, _operands(recipe, checks), python, slow)
@@ -127,7 +129,8 @@ def shortcut(
         left = settle(checks, recipe.guards)
         made = _text(recipe, checks, left, None, operands, python, slow)
         return made if made is None or direct is None else (*made[:2], EARLY)
-    opened = _opened(recipe, factory, Checks(factory, *given, sized=False), direct, python, slow)
+    open_checks = Checks(factory, *given, sized=False, lay=checks.lay)
+    opened = _opened(recipe, factory, open_checks, direct, python, slow)
     if opened is not None:
         return opened
     left += settle(checks, conditions_of(factory, direct, recipe))
@@ -172,6 +175,8 @@ def _text(
     rest = python(recipe.code, with_types(left, checks)) if left else None
     checks.done.sort(key=lambda check: check.op != "call_is")
     native = factory.make((FUNCTION, *names), checks.done, rest, wanted, direct, operands, drops)
+    if direct is not None and not _stood(recipe, checks):
+        return None
     given = ", ".join([FUNCTION, *map(local_name, names)])
     lines = [f"{FOUND} = {NATIVE}({given})", f"if {FOUND} is {MISS!r}: return {SLOW}({given})"]
     if finish is not None:
@@ -275,6 +280,25 @@ def _direct(recipe: ShortcutRecipe, factory: EntryFactory, checks: Checks) -> tu
     except Unreadable:
         return False, []
     return factory.direct(recipe.graph, inputs), operands
+
+
+def _arrays(recipe: ShortcutRecipe, checks: Checks) -> dict[Source, Any]:
+    """The arrays of the graph's inputs."""
+    found: dict[Source, Any] = {}
+    for source in recipe.inputs:
+        with suppress(Unreadable):
+            found[source] = getattr(checks.value(source), "array", None)
+    return found
+
+
+def _stood(recipe: ShortcutRecipe, checks: Checks) -> bool:
+    """Whether inputs were as checks say while the program for them was found: another thread may give a
+    tensor other data meanwhile, and the program would run on what it is not for."""
+    before, now = checks.lay, _arrays(recipe, checks)
+    return before.keys() == now.keys() and all(
+        array is now[source] and (array is None or source not in checks.arrays or checks.says(source, array))
+        for source, array in before.items()
+    )
 
 
 def variables_read(reader: Reader, names: Iterable[str]) -> dict[str, Source] | None:

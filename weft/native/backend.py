@@ -32,7 +32,7 @@ from weft.graph.text import READS_GRAPH, TAKES_SIZES
 from weft.native.cpu.calls import is_known
 from weft.native.cpu.engine import unusable
 from weft.native.cpu.objects import Uncompiled, Unlowered
-from weft.native.lower.opening import SettledModule, open_key, open_places, unread, values_of
+from weft.native.lower.opening import SettledModule, open_key, open_places, sizes_agree, unread, values_of
 from weft.native.program.program import Changed, Failed, Fixed, Program
 from weft.native.program.stored import Restored, kept_or_made
 
@@ -115,6 +115,8 @@ class Compiled:
         key = self.key(given)
         program: Program | str | None = self.programs.find(key)
         if program is None:
+            if self.places and not sizes_agree(self.graph_module.graph, self.places, given):
+                return self.op_by_op(inputs)
             program = self.settled(key, given) if self.templates else None
         if program is None:
             if not self.builds.wants(key):

@@ -261,6 +261,7 @@ def _inplace_block(op: Op, plan: Plan, tensors: list[OpParameter], scalar: OpPar
         "                except Exception as _error:",
         "                    let_through(_error)",
         "                else:",
+        f"                    c = {target}.cell",  # another thread may have made one meanwhile
         "                    if c is None:",
         f"                        {target}.cell = [1]",
         "                    else:",

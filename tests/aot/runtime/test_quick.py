@@ -651,3 +651,31 @@ def test_threads_ask_for_calls_of_more_sizes_than_are_kept() -> None:
         sys.setswitchinterval(interval)
     assert not failed
     assert len(calls.made) <= MOST_SIZES + len(threads)
+
+
+def test_what_functions_settle_is_asked_of_each():
+    """Where one for some layout settles a leaf that the one for all sizes leaves to the sweep."""
+    weft.manual_seed(0)
+
+    def program(x: Any, w: Any) -> Any:
+        return (x @ w).tanh()
+
+    compiled = weft.compile(program)
+
+    def gradients(function: Program, size: int, turned: bool, again: bool) -> list[Any]:
+        x, w = weft.randn(size, 4, requires_grad=True), weft.randn(4, 3, requires_grad=True)
+        gradient = weft.ones(3, size).t() if turned else weft.ones(size, 3)
+        values, given = [function(x, w)], [gradient]
+        if again:
+            values, given = [*values, (x * 3).sum()], [gradient, None]
+        weft.autograd.backward(values, given)
+        return [x.grad, w.grad]
+
+    calls = [(5, False, False), (6, False, False)] + [(7, True, False)] * 5
+    calls += [(size, False, False) for size in (8, 9, 8, 9, 8, 9)] + [(7, True, True)] * 3
+    for call in calls:
+        weft.manual_seed(call[0])
+        expected = gradients(program, *call)
+        weft.manual_seed(call[0])
+        for one, other in zip(gradients(compiled, *call), expected, strict=True):
+            weft.testing.assert_close(one, other)

@@ -285,3 +285,19 @@ def test_kept_programs_draw_from_the_generators_of_their_calls(programs: list[Pr
         assert_close(found[0], expected[0], rtol=0, atol=0)
         assert found[1:] == expected[1:]
     assert [type(program) is Restored for program in programs] == [False, True]
+
+
+def test_a_program_is_kept_whose_drafts_another_one_has_replaced(
+    monkeypatch: pytest.MonkeyPatch, programs: list[Program]
+) -> None:
+    monkeypatch.setattr(settings, "tiers", "auto")
+    weft.compile(step)(weft.ones(64, 8), 0.5)
+    program = programs[-1]
+    assert program.functions.drafts()
+    before = program.code[: program.count, 0].tolist()
+    moved = program.functions.improve()  # as a program does that shares them
+    assert not program.functions.drafts() and set(before) & set(moved)
+    content = content_of(program)
+    program.improve()
+    assert program.code[: program.count, 0].tolist() != before
+    assert content == content_of(program)

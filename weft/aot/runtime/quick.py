@@ -149,13 +149,12 @@ class Quick:
         leaves, targets = task.leaves, node.next
         settles, releases = True, not task.retain
         functions = self.entered(node, given, settles, releases)
-        for entered in functions[:1]:
-            for j in entered.settled:
-                if leaves.get(targets[j]) != 1:
-                    settles = False
-                    functions = self.entered(node, given, settles, releases)
-                    break
+        if functions and not comes_once(functions[0].settled, targets, leaves):
+            settles = False
+            functions = self.entered(node, given, settles, releases)
         for place, entered in enumerate(functions):
+            if place and not comes_once(entered.settled, targets, leaves):
+                continue  # it settles others than the first one
             found = entered.enter(node, *given)
             if found is not self.miss:
                 if place:
@@ -195,6 +194,11 @@ class Quick:
                 if value is not None:
                     accumulate(target, value.array if type(value) is Tensor else value, False, ALWAYS)
         return True
+
+
+def comes_once(settled: list[int], targets: Any, leaves: dict[Any, int]) -> bool:
+    """Whether no other edges of a sweep lead to the leaves that these lead to."""
+    return not settled or all(leaves.get(targets[j]) == 1 for j in settled)
 
 
 ALWAYS: Final = -(1 << 30)

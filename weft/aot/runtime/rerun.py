@@ -272,7 +272,9 @@ def behind(target: tuple[Any, int], array: Array, apart: bool) -> Tensor:
     """A tensor with these elements, whose gradient goes to the target; perhaps with a node of its own."""
     edge, slot = target
     if isinstance(edge, Tensor):
-        source, apart = edge, apart or edge.array is not array
+        apart = apart or edge.array is not array
+        told = apart and not edge.tracked  # not to require grad, since: the node asks, and drops what comes
+        source = wrap(edge.array, True) if told else edge
     else:
         source = wrap(array, True)
         source.node, source.index = edge, slot

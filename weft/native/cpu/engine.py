@@ -402,6 +402,13 @@ class Functions:
     def address(self, name: str) -> int:
         return self.modules[name].address(name)
 
+    def names(self) -> dict[int, str]:
+        """The functions by their addresses, and by those of their drafts: who shares them may not have
+        exchanged these yet."""
+        with _lock:
+            found = {module.address(name): name for name, module in self.modules.items()}
+            return found | {draft: found[address] for draft, address in self.moved.items()}
+
 
 def joined(functions: list[list[str]]) -> str:
     """One text of several, with what they declare said once."""

@@ -54,6 +54,8 @@ class BackwardEntry:
         self.lowering = Lowering(names)
         self.given, *self.gradients = [symbol(name, object) for name in names]
         self.arrays: dict[int, Expression] = {}
+        self.leaf_arrays: dict[int, Any] = {}
+        """By edges. Asked for once: another thread may give a leaf other data."""
         frame = program.frame
         open_ones = set()
         if template is not None:
@@ -186,8 +188,9 @@ class BackwardEntry:
                 return None
             is_leaf = type(target) in (layout.tensor, layout.parameter)
             if self.found.settles and is_leaf and place not in taken | self.open_ones:
-                lies = target.array.shape, target.array.dtype, target.array.strides
-                if lies == self.lies[place] and type(target.array) is np.ndarray:
+                array = self.leaf_arrays[number] = target.array
+                lies = array.shape, array.dtype, array.strides
+                if lies == self.lies[place] and type(array) is np.ndarray:
                     found.append(number)
             taken.add(place)
         shared = [place for place in frame.outputs if isinstance(place, int)]
@@ -206,7 +209,7 @@ class BackwardEntry:
             leaf = ask.tuple_item(targets, number)
             if number in settled:
                 found[number] = leaf
-                self.lies_as(leaf, known)
+                self.lies_as(leaf, type(known), self.leaf_arrays[number])
             else:
                 others.append(leaf)
                 self.need(ask.type_is(leaf, type(known)))
@@ -216,10 +219,9 @@ class BackwardEntry:
             self.need(ask.distinct((*found.values(), *others)))
         return {number: self.lowering.register(leaf) for number, leaf in found.items()}
 
-    def lies_as(self, leaf: Expression, known: Any) -> None:
+    def lies_as(self, leaf: Expression, kind: type, array: Any) -> None:
         """Checks that a leaf lies in memory as it did."""
-        array = known.array
-        lies = ask.tensor(leaf, [type(known), True, array.dtype, array.ndim, *array.shape])
+        lies = ask.tensor(leaf, [kind, True, array.dtype, array.ndim, *array.shape])
         self.need(lies)
         if array.flags.c_contiguous:
             self.need(ask.flags(lies, C_CONTIGUOUS, C_CONTIGUOUS))

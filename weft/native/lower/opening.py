@@ -70,6 +70,20 @@ def open_places(graph: Graph) -> Places:
     return found
 
 
+def sizes_agree(graph: Graph, places: Places, given: Sequence[Any]) -> bool:
+    """Whether the sizes of inputs are those that follow from where open sizes are read: another thread may
+    have given a tensor other data since its size was asked for."""
+    values = values_of(places, given)
+    for node, array in zip(graph.placeholders, given, strict=True):
+        for size, now in zip(
+            getattr(array_of(node.meta.get("val")), "shape", ()), getattr(array, "shape", ())
+        ):
+            if is_size(size) and size.expression.symbols <= values.keys():
+                if size.expression.evaluate(values) != now:
+                    return False
+    return True
+
+
 def symbols_of_sizes(graph: Graph) -> set[Symbol]:
     """All on which sizes in a graph depend."""
     found: set[Symbol] = set()

@@ -241,10 +241,11 @@ def content_of(program: Program) -> bytes | None:
     if program.python:
         return None
     functions = program.functions
-    names = {functions.address(name): name for name in functions.modules}
     kept = {address(each): each for each in program.keep if isinstance(each, np.ndarray)}
+    rows = program.code[: program.count].tolist()
+    names = functions.names()  # asked for behind the rows, which another thread may improve
     records = []
-    for row in program.code[: program.count].tolist():
+    for row in rows:
         records.append([names[row[0]], kept[row[1]].tolist(), *row[2:]])
     objects: dict[str, list[str]] = {}
     for name, module in functions.modules.items():
