@@ -72,7 +72,8 @@ def check_bounds(
     if not positions.size:
         return
     if type(positions) is ndarray and positions.dtype is INT64 and not low:
-        if np.maximum.reduce(positions.view(np.uint64), axis=None) < size:  # what is negative is large then
+        as_unsigned = positions.view(np.uint64)
+        if MODULES[ndarray].maximum.reduce(as_unsigned, axis=None) < size:  # what is negative is large then
             return
     least, most = positions.min(), positions.max()
     if least < low or most >= size:
@@ -143,9 +144,9 @@ def _gather(x: Array, dim: int, positions: Array, sparse_grad: bool) -> Array:
         if places.ndim == 1:
             taken = source.take(places)
         elif dim:
-            taken = source[np.arange(len(places))[:, None], places]
+            taken = source[xp.arange(len(places))[:, None], places]
         else:
-            taken = source[places, np.arange(places.shape[1])]
+            taken = source[places, xp.arange(places.shape[1])]
         return row_major(taken).reshape(positions.shape)
     source = source[tuple(FULL if i == dim else slice(n) for i, n in enumerate(places.shape))]
     return xp.take_along_axis(source, row_major(places), dim).reshape(positions.shape)
@@ -522,13 +523,14 @@ PLAIN_FLOATS: Final = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 
 def _where(condition: Array, x: Array | Number, y: Array | Number) -> Array:
     if condition.dtype is BOOLEAN and type(condition) is ndarray:
+        xp = MODULES[ndarray]
         if type(x) is ndarray and x.dtype in PLAIN_FLOATS:
             if type(y) is ndarray and y.dtype is x.dtype:
-                return np.where(condition, x, y)
+                return xp.where(condition, x, y)
             if type(y) is float:
-                return np.where(condition, x, x.dtype.type(y))
+                return xp.where(condition, x, x.dtype.type(y))
         elif type(x) is float and type(y) is ndarray and y.dtype in PLAIN_FLOATS:
-            return np.where(condition, y.dtype.type(x), y)
+            return xp.where(condition, y.dtype.type(x), y)
     kind = _where_dtype(x, y).numpy
     if condition.dtype != bool:
         condition = condition != 0
