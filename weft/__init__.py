@@ -55,6 +55,7 @@ from weft.amp import autocast as autocast  # noqa: E402
 from weft.amp.state import *  # noqa: E402, F403
 from weft.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled  # noqa: E402
 from weft.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled  # noqa: E402
+from weft.autograd.anomaly import set_anomaly_enabled as set_anomaly_enabled  # noqa: E402
 from weft.autograd.control_flow import cond as cond  # noqa: E402
 from weft.autograd.control_flow import map as map  # noqa: E402
 from weft.autograd.control_flow import scan as scan  # noqa: E402
@@ -65,6 +66,8 @@ from weft.core.lazy import load as _load  # noqa: E402
 from weft.core.seams import seams as _seams  # noqa: E402
 from weft.func import vmap as vmap  # noqa: E402
 from weft.nn import functional as _functional  # noqa: E402, F401
+from weft.nn.in_place import *  # noqa: E402, F403
+from weft.nn.recurrent import *  # noqa: E402, F403
 from weft.ops import custom as _custom  # noqa: E402
 from weft.ops import return_types as return_types  # noqa: E402
 
@@ -75,7 +78,14 @@ _LATE = (
 """Modules that are loaded when they are first asked for."""
 
 
+_OF_LATE = {"CompilationUnit": "jit", "Future": "jit", "ScriptFunction": "jit", "ScriptModule": "jit",
+            "fork": "jit", "wait": "jit"}  # fmt: skip
+"""Names that are also those of such modules."""
+
+
 def __getattr__(name: str) -> _Any:
+    if name in _OF_LATE:
+        return getattr(__getattr__(_OF_LATE[name]), name)
     if name in _LATE:
         found = _load(f"weft.{name}")
         if name == "compiler":

@@ -97,6 +97,7 @@ from weft.amp.state import set_autocast_enabled as set_autocast_enabled
 from weft.amp.state import set_autocast_gpu_dtype as set_autocast_gpu_dtype
 from weft.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from weft.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
+from weft.autograd.anomaly import set_anomaly_enabled as set_anomaly_enabled
 from weft.autograd.control_flow import cond as cond
 from weft.autograd.control_flow import map as map
 from weft.autograd.control_flow import scan as scan
@@ -122,7 +123,21 @@ from weft.core.generator import seed as seed
 from weft.core.types import Size as Size
 from weft.core.types import layout as layout
 from weft.core.types import memory_format as memory_format
+from weft.nn.in_place import alpha_dropout_ as alpha_dropout_
+from weft.nn.in_place import dropout_ as dropout_
+from weft.nn.in_place import embedding_renorm_ as embedding_renorm_
+from weft.nn.in_place import feature_alpha_dropout_ as feature_alpha_dropout_
+from weft.nn.in_place import feature_dropout_ as feature_dropout_
+from weft.nn.in_place import native_batch_norm as native_batch_norm
 from weft.nn.parameter import Parameter as Parameter
+from weft.nn.recurrent import gru as gru
+from weft.nn.recurrent import gru_cell as gru_cell
+from weft.nn.recurrent import lstm as lstm
+from weft.nn.recurrent import lstm_cell as lstm_cell
+from weft.nn.recurrent import rnn_relu as rnn_relu
+from weft.nn.recurrent import rnn_relu_cell as rnn_relu_cell
+from weft.nn.recurrent import rnn_tanh as rnn_tanh
+from weft.nn.recurrent import rnn_tanh_cell as rnn_tanh_cell
 from weft.ops import return_types as return_types
 from weft.tensor.base import Tensor as Tensor
 from weft.tensor.conversion import fill_ as fill_
@@ -133,9 +148,11 @@ from weft.tensor.creation import tensor as tensor
 from weft.tensor.facts import broadcast_shapes as broadcast_shapes
 from weft.tensor.facts import can_cast as can_cast
 from weft.tensor.facts import get_device as get_device
+from weft.tensor.facts import get_num_interop_threads as get_num_interop_threads
 from weft.tensor.facts import get_num_threads as get_num_threads
 from weft.tensor.facts import is_complex as is_complex
 from weft.tensor.facts import is_conj as is_conj
+from weft.tensor.facts import is_distributed as is_distributed
 from weft.tensor.facts import is_floating_point as is_floating_point
 from weft.tensor.facts import is_inference as is_inference
 from weft.tensor.facts import is_neg as is_neg
@@ -143,12 +160,14 @@ from weft.tensor.facts import is_nonzero as is_nonzero
 from weft.tensor.facts import is_same_size as is_same_size
 from weft.tensor.facts import is_signed as is_signed
 from weft.tensor.facts import is_tensor as is_tensor
+from weft.tensor.facts import is_vulkan_available as is_vulkan_available
 from weft.tensor.facts import numel as numel
 from weft.tensor.facts import promote_types as promote_types
 from weft.tensor.facts import resolve_conj as resolve_conj
 from weft.tensor.facts import resolve_neg as resolve_neg
 from weft.tensor.facts import result_type as result_type
 from weft.tensor.facts import set_default_tensor_type as set_default_tensor_type
+from weft.tensor.facts import set_num_interop_threads as set_num_interop_threads
 from weft.tensor.facts import set_num_threads as set_num_threads
 from weft.tensor.facts import sym_float as sym_float
 from weft.tensor.facts import sym_int as sym_int
@@ -156,6 +175,7 @@ from weft.tensor.facts import sym_ite as sym_ite
 from weft.tensor.facts import sym_max as sym_max
 from weft.tensor.facts import sym_min as sym_min
 from weft.tensor.facts import sym_not as sym_not
+from weft.tensor.facts import sym_sqrt as sym_sqrt
 from weft.tensor.facts import sym_sum as sym_sum
 from weft.tensor.indexing import as_strided_ as as_strided_
 from weft.tensor.interchange import from_dlpack as from_dlpack
@@ -394,6 +414,7 @@ def bartlett_window(window_length: _int, periodic: _bool = ..., *, dtype: _DType
 def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _Any, eps: _float, cudnn_enabled: _bool) -> Tensor: ...
 def bernoulli(input: Tensor, p: _float | None = ..., *, generator: _Generator | None = ..., out: Tensor | None = ...) -> Tensor: ...
 bfloat16: _dtype
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = ...) -> Tensor: ...
 def bincount(input: Tensor, weights: Tensor | None = ..., minlength: _int = ...) -> Tensor: ...
 def binomial(count: Tensor, prob: Tensor, generator: _Generator | None = ...) -> Tensor: ...
 def bitwise_and(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = ...) -> Tensor: ...
@@ -475,6 +496,7 @@ contiguous_format: _memory_format
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: _Any = ..., padding: _Any = ..., dilation: _Any = ..., groups: _int = ...) -> Tensor: ...
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: _Any = ..., padding: _Any = ..., dilation: _Any = ..., groups: _int = ...) -> Tensor: ...
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: _Any = ..., padding: _Any = ..., dilation: _Any = ..., groups: _int = ...) -> Tensor: ...
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: _int = ...) -> Tensor: ...
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: _Any = ..., padding: _Any = ..., output_padding: _Any = ..., groups: _int = ..., dilation: _Any = ...) -> Tensor: ...
 def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: _Any = ..., padding: _Any = ..., output_padding: _Any = ..., groups: _int = ..., dilation: _Any = ...) -> Tensor: ...
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: _Any = ..., padding: _Any = ..., output_padding: _Any = ..., groups: _int = ..., dilation: _Any = ...) -> Tensor: ...
@@ -609,6 +631,10 @@ half: _dtype
 def hamming_window(window_length: _int, periodic: _bool = ..., alpha: _float = ..., beta: _float = ..., *, dtype: _DType | None = ..., layout: _Any = ..., device: _Device | None = ..., pin_memory: _bool = ..., requires_grad: _bool = ...) -> Tensor: ...
 def hann_window(window_length: _int, periodic: _bool = ..., *, dtype: _DType | None = ..., layout: _Any = ..., device: _Device | None = ..., pin_memory: _bool = ..., requires_grad: _bool = ...) -> Tensor: ...
 def hardshrink(input: Tensor, lambd: _float = ..., *, out: Tensor | None = ...) -> Tensor: ...
+has_lapack: _bool
+has_mkl: _bool
+has_openmp: _bool
+has_spectral: _bool
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
 def heaviside_(input: Tensor, values: Tensor) -> Tensor: ...
 def histc(input: Tensor, bins: _int = ..., min: _Number = ..., max: _Number = ..., *, out: Tensor | None = ...) -> Tensor: ...
@@ -774,6 +800,8 @@ def nanquantile(input: Tensor, q: Tensor | _Number, dim: _int | None = ..., keep
 def nansum(input: Tensor, dim: _int | _Sequence[_int] | None = ..., keepdim: _bool = ..., *, dtype: _DType | None = ..., axis: _int | _Sequence[_int] | None = ..., keepdims: _bool | None = ..., out: Tensor | None = ...) -> Tensor: ...
 def narrow(input: Tensor, dim: _int, start: _Any, length: _int, *, axis: _int | None = ...) -> Tensor: ...
 def narrow_copy(input: Tensor, dim: _int, start: _Any, length: _int, *, axis: _int | None = ...) -> Tensor: ...
+def native_channel_shuffle(input: Tensor, groups: _int) -> Tensor: ...
+def native_dropout(input: Tensor, p: _float, train: _Any) -> _tuple[Tensor, Tensor]: ...
 def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float) -> _tuple[Tensor, Tensor, Tensor]: ...
 def native_layer_norm(input: Tensor, normalized_shape: _Any, weight: Tensor | None, bias: Tensor | None, eps: _float) -> _tuple[Tensor, Tensor, Tensor]: ...
 def ne(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = ...) -> Tensor: ...

@@ -107,3 +107,13 @@ def test_gradients_are_right_under_the_mode():
         y.register_hook(lambda g: g * 2)
         y.sum().backward()
     assert x.grad.array.tolist() == [4, 8]
+
+
+def test_detection_is_switched_by_a_function():
+    assert not weft.is_anomaly_enabled()
+    weft.set_anomaly_enabled(True, check_nan=False)
+    try:
+        assert weft.is_anomaly_enabled() and not weft.is_anomaly_check_nan_enabled()
+    finally:
+        weft.set_anomaly_enabled(False)
+    assert not weft.is_anomaly_enabled()

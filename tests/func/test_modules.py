@@ -148,3 +148,15 @@ def test_plain_and_new_attributes_are_lent_for_the_call():
     assert weft.func.functional_call(model, given, (weft.ones(2),)).tolist() == [4.0, 4.0]
     assert model.factor.item() == 2.0
     assert not hasattr(model, "shift")
+
+
+def test_batch_norms_lose_their_state():
+    module = weft.nn.Sequential(
+        weft.nn.BatchNorm1d(3), weft.nn.InstanceNorm1d(3, track_running_stats=True), weft.nn.BatchNorm1d(3)
+    )
+    assert weft.func.replace_all_batch_norm_modules_(module) is module
+    assert module[0].running_mean is None and not module[2].track_running_stats
+    assert module[1].track_running_stats and module[1].running_mean is not None
+    x = weft.randn(4, 5, 3)
+    each = weft.func.vmap(module[0], randomness="same")(x)
+    assert weft.allclose(each[1], module[0](x[1]), atol=1e-6)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -126,3 +128,31 @@ def test_number_of_threads() -> None:
 
 def test_return_types_are_public() -> None:
     assert isinstance(weft.ones(2).max(0), weft.return_types.max)
+
+
+def test_facts_of_what_is_not_here():
+    assert weft.has_lapack and weft.has_spectral and not (weft.has_mkl or weft.has_openmp)
+    assert not weft.is_vulkan_available() and not weft.is_distributed(weft.ones(2))
+    assert not weft.ones(2).is_distributed() and weft.sym_sqrt(9) == 3
+
+
+def test_threads_between_ops_are_noted_once():
+    program = """
+import weft
+assert weft.get_num_interop_threads() >= 1
+for wrong in (0, 1.5):
+    try:
+        weft.set_num_interop_threads(wrong)
+    except RuntimeError:
+        continue
+    raise AssertionError(wrong)
+weft.set_num_interop_threads(3)
+assert weft.get_num_interop_threads() == 3
+try:
+    weft.set_num_interop_threads(2)
+except RuntimeError as error:
+    assert "cannot set number of interop threads" in str(error)
+else:
+    raise AssertionError
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -51,6 +51,11 @@ class set_detect_anomaly:
         modes.enter(anomaly=self.prev)
 
 
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Switches anomaly detection on or off."""
+    modes.enter(anomaly=check_nan if enabled else None)
+
+
 def is_anomaly_enabled() -> bool:
     return modes.modes().anomaly is not None
 

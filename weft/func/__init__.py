@@ -7,6 +7,7 @@ from weft.func.forward import jacfwd as jacfwd
 from weft.func.forward import jvp as jvp
 from weft.func.forward import linearize as linearize
 from weft.func.modules import functional_call as functional_call
+from weft.func.modules import replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_
 from weft.func.modules import stack_module_state as stack_module_state
 from weft.func.reverse import grad as grad
 from weft.func.reverse import grad_and_value as grad_and_value

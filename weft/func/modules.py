@@ -1,4 +1,4 @@
-"""Modules as functions of their parameters: `functional_call` and `stack_module_state`.
+"""Modules as functions of their parameters: `functional_call`, `stack_module_state`, norms without state.
 
 Takes a module and tensors by the names of its parameters and buffers; runs the module with those in their
 place. One idea: the module itself is used, its parameters exchanged for the time of the call.
@@ -171,3 +171,15 @@ def _stacked(tensors: list[Any]) -> Any:
             "Expected parameters to be leaf tensors"
         )  # stacking would record a graph nobody asked for
     return ops.stack(tensors, 0).detach().requires_grad_(tensors[0].requires_grad)
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Has every batch norm in a module take the statistics of each batch, and follow none, so that
+    transforms, which allow no such writes, can run it.
+    """
+    for module in root.modules():
+        is_norm = any(kind.__name__ == "_BatchNorm" for kind in type(module).__mro__)
+        if is_norm and module.track_running_stats:
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root

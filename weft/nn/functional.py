@@ -17,6 +17,17 @@ globals().update(
 )
 
 
+def rrelu_(
+    input: _Any,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    generator: _Any = None,
+) -> _Any:
+    """`rrelu` in place."""
+    return input.rrelu_(lower, upper, training, generator=generator)
+
+
 def upsample_nearest(input: _Any, size: _Any = None, scale_factor: _Any = None) -> _Any:
     """`interpolate` with the nearest element; that is what to call instead."""
     _warn_at_level(

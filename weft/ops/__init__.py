@@ -38,6 +38,7 @@ from weft.ops import (  # noqa: F401
     losses,
     margin_losses,
     masked,
+    native_forms,
     normalisation,
     parametric,
     polynomials,

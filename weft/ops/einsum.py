@@ -688,8 +688,8 @@ def _bilinear_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "input1: Tensor, input2: Tensor, weight: Tensor, bias: MaybeTensor = None", namespace="nn.functional",
-    amp="widest", samples=_bilinear_samples,
+    "input1: Tensor, input2: Tensor, weight: Tensor, bias: MaybeTensor = None", method=False,
+    aliases=("nn.functional.bilinear",), amp="widest", samples=_bilinear_samples,
 )  # fmt: skip
 def bilinear(input1: TensorLike, input2: TensorLike, weight: TensorLike, bias: MaybeTensor) -> Any:
     """`input1 @ weight[o] @ input2` for each output o, plus the bias."""

@@ -618,6 +618,8 @@ channel_shuffle: Op = index(
     _channel_rule, "input: Tensor, groups: int",
     vjp=lambda g, _out, _x, groups: channel_shuffle(g, _x.shape[1] // groups), batch=fold_lead,
     samples=lambda make: [Sample(make(2, 6, 2), 2), Sample(make(1, 4, 2, 3), 4)],
-    aliases=("nn.functional.channel_shuffle",), method=False,
+    aliases=(
+        "nn.functional.channel_shuffle", "native_channel_shuffle", "nn.functional.native_channel_shuffle",
+    ), method=False,
     refuses="nothing", lowering="indexing",
 )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -300,6 +301,29 @@ for _name in ("resolve_conj", "resolve_neg"):
     setattr(Tensor, _name, PUBLIC[_name])
 
 
+@public
+def sym_sqrt(a: Any) -> Any:
+    """The square root of a number."""
+    return math.sqrt(a)
+
+
+@public
+def is_distributed(input: Tensor) -> bool:
+    """Whether the tensor is spread over processes: never."""
+    return False
+
+
+setattr(Tensor, "is_distributed", is_distributed)  # noqa: B010
+
+
+@public
+def is_vulkan_available() -> bool:
+    """Whether there is a Vulkan device: never."""
+    return False
+
+
+PUBLIC.update(has_lapack=True, has_spectral=True, has_mkl=False, has_openmp=False)
+
 # -- threads -------------------------------------------------------------------------------------------------
 BLAS_SETTERS = (
     "scipy_openblas_set_num_threads64_",
@@ -312,6 +336,30 @@ BLAS_SETTERS = (
 def get_num_threads() -> int:
     """How many threads one op may use."""
     return threads.count()
+
+
+_between: list[int] = []
+
+
+@public
+def get_num_interop_threads() -> int:
+    """How many ops may run at a time: what `set_num_interop_threads` said. Here it is always one."""
+    return _between[0] if _between else os.cpu_count() or 1
+
+
+@public
+def set_num_interop_threads(num: int) -> None:
+    """Notes how many ops might run at a time; they run one after the other."""
+    if not isinstance(num, int) or isinstance(num, bool):
+        raise RuntimeError(f"set_num_interop_threads expects an int, but got {type(num).__name__}")
+    if num <= 0:
+        raise RuntimeError("set_num_interop_threads expects a positive integer")
+    if _between:
+        raise RuntimeError(
+            "Error: cannot set number of interop threads after parallel work has started or "
+            "set_num_interop_threads called"
+        )
+    _between.append(num)
 
 
 @public

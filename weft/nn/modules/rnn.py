@@ -208,28 +208,9 @@ class RNNBase(_Recurrent):
 
     def _layers(self, steps: Tensor, state: State, sizes: list[int] | None) -> tuple[Tensor, State]:
         """All layers over steps: `(L, N, features)`, or packed ones of these sizes."""
-        step = MODES[self.mode][1]
-        directions = 1 + self.bidirectional
-        starts = [ops.unbind(part, 0) for part in state]
-        ends: list[State] = []
-        for layer in range(self.num_layers):
-            outputs = []
-            for direction in range(directions):
-                position = layer * directions + direction
-                entering, bias, weights = self._layer_weights(position)
-                gates = F.linear(steps, entering, bias)
-                first = tuple(part[position] for part in starts)
-                backwards = direction == 1
-                if sizes is None:
-                    hidden, end = _scan(step, ops.unbind(gates, 0), first, weights, backwards)
-                else:
-                    hidden, end = _scan_packed(step, ops.split(gates, sizes), first, weights, backwards)
-                outputs.append(hidden)
-                ends.append(end)
-            steps = outputs[0] if directions == 1 else ops.cat(outputs, -1)
-            if self.dropout and self.training and layer + 1 < self.num_layers:
-                steps = F.dropout(steps, self.dropout, True)
-        return steps, tuple(ops.stack(parts, 0) for parts in zip(*ends))
+        layers = [self._layer_weights(place) for place in range(len(self._all_weights))]
+        dropout = self.dropout if self.training else 0.0
+        return run_layers(self.mode, steps, state, sizes, layers, 1 + self.bidirectional, dropout)
 
     def _run_packed(self, packed: PackedSequence, state: State | None) -> tuple[PackedSequence, State]:
         """All layers over a packed sequence; states come and go in the order of the sequences."""
@@ -326,6 +307,35 @@ def _scan_packed(
     if done:
         state = tuple(ops.cat(parts, 0) for parts in zip(state, *reversed(done)))
     return ops.cat(hidden, 0), state
+
+
+def run_layers(
+    mode: str, steps: Tensor, state: State, sizes: list[int] | None,
+    layers: Sequence[tuple[Tensor, Tensor | None, Weights]], directions: int, dropout: float,
+) -> tuple[Tensor, State]:  # fmt: skip
+    """All layers over steps, `(L, N, features)` or packed ones of these sizes: what they give, and the last
+    states. `layers` has weight_ih, bias_ih and what each step needs, of each layer in each direction.
+    """
+    step = MODES[mode][1]
+    starts = [ops.unbind(part, 0) for part in state]
+    ends: list[State] = []
+    for position in range(0, len(layers), directions):
+        outputs = []
+        for direction in range(directions):
+            entering, bias, weights = layers[position + direction]
+            gates = F.linear(steps, entering, bias)
+            first = tuple(part[position + direction] for part in starts)
+            backwards = direction == 1
+            if sizes is None:
+                hidden, end = _scan(step, ops.unbind(gates, 0), first, weights, backwards)
+            else:
+                hidden, end = _scan_packed(step, ops.split(gates, sizes), first, weights, backwards)
+            outputs.append(hidden)
+            ends.append(end)
+        steps = outputs[0] if directions == 1 else ops.cat(outputs, -1)
+        if dropout and position + directions < len(layers):
+            steps = F.dropout(steps, dropout, True)
+    return steps, tuple(ops.stack(parts, 0) for parts in zip(*ends))
 
 
 class _OneState(RNNBase):
