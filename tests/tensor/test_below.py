@@ -368,3 +368,25 @@ def test_who_has_met_classes_refuses_outputs_that_are_none():
     assert Held.__torch_dispatch__ is not None
     with pytest.raises(TypeError, match="expected outputs to be Tensors or GradientEdges, but got int"):
         weft.autograd.backward([3])
+
+
+def test_elements_of_a_class_are_compared_and_checked():
+    x = Held(weft.randn(2, 3, dtype=weft.float64), requires_grad=True)
+    weft.testing.assert_close(x.detach(), Held(x.held.clone()))
+    with pytest.raises(AssertionError, match="not close"):
+        weft.testing.assert_close(x.detach(), Held(x.held + 1))
+    with pytest.raises(AssertionError, match="not close"):
+        weft.testing.assert_close(x.detach().sum(), Held(x.held.sum() + 1))
+    assert weft.autograd.gradcheck(lambda t: (t * t).sin().sum(0), x)
+
+    class Wrong(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx, t):
+            return t * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 3
+
+    with pytest.raises(RuntimeError, match="Jacobian mismatch"):
+        weft.autograd.gradcheck(Wrong.apply, x)

@@ -16,9 +16,12 @@ from weft.autograd.engine import grad
 from weft.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from weft.core.dtypes import BY_NUMPY, float64
 from weft.core.interrupts import let_through
+from weft.core.modes import within
+from weft.core.seams import seams
 from weft.core.warn import warn_at_level
 from weft.ops.record import REGISTRY
 from weft.tensor.base import Tensor, wrap
+from weft.tensor.overrides import has_handler
 from weft.tensor.tape import Node, gradient_edge, node_between
 from weft.tensor.views import settled
 
@@ -27,6 +30,26 @@ if TYPE_CHECKING:
 
 
 Function = Callable[..., Any]
+
+
+def elements(tensor: Tensor) -> Any:
+    """The elements of a tensor, whose class may know them alone."""
+    return seams.below.elements(tensor) if has_handler(tensor) else tensor.array
+
+
+class Elements:
+    """The elements of a tensor that has no array, one by one."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    def __getitem__(self, index: tuple[int, ...]) -> Any:
+        with within(grad=False):
+            return self.tensor.detach()[index].item()
+
+    def __setitem__(self, index: tuple[int, ...], value: Any) -> None:
+        with within(grad=False):
+            self.tensor.detach()[index] = value
 
 
 class GradcheckError(RuntimeError):
@@ -274,15 +297,15 @@ class _Check:
         outputs = self.func(*self.inputs)
         chosen = as_tuple(outputs) if everything else differentiable(outputs)
         return [
-            np.array(o.array, copy=True)
+            np.array(elements(o), copy=True)
             for o in chosen
             if isinstance(o, Tensor) and o.array.dtype.kind != "b"
         ]
 
     def slopes(self, x: Tensor, everything: bool = False) -> Iterator[list[Any]]:
         """The change of each output along each element of x."""
-        array = x.array
-        for index in np.ndindex(array.shape):
+        array = x.array if not has_handler(x) else Elements(x)
+        for index in np.ndindex(x.array.shape):
             before = array[index]
             array[index] = before + self.eps
             above = self.values(everything)
@@ -342,7 +365,7 @@ class _Check:
                     raise GradcheckError("Analytical gradient has incorrect size")
                 if self.dtypes and result.array.dtype is not x.array.dtype:
                     raise GradcheckError("Gradient has dtype mismatch")
-                matrix[:, column] = np.ravel(result.array)
+                matrix[:, column] = np.ravel(elements(result))
         return matrices
 
     def repeatable(self, output: Tensor) -> list[Any]:
@@ -389,7 +412,7 @@ class _Check:
                 numerical = float(np.sum((above[k] - below[k]) / (2 * self.eps) * side))
                 result, again = (self.gradients(output, side)[i] for _ in range(2))
                 if result is not None and again is not None:
-                    self.check_equal(result.array, again.array)
+                    self.check_equal(elements(result), elements(again))
                 analytical = 0.0 if result is None else float(np.sum(result.array * along))
                 slack = self.atol * float(along.sum()) * float(side.sum())
                 if not np.isclose(analytical, numerical, self.rtol, slack):
@@ -417,11 +440,11 @@ class _Check:
             numerical = self.numerical(x, outputs)
             rows = [np.zeros_like(matrix) for matrix in numerical]
             for element, index in enumerate(np.ndindex(x.array.shape)):
-                along = np.zeros_like(x.array)
+                along = np.zeros(x.array.shape, x.array.dtype)
                 along[index] = 1
                 for matrix, tangent in zip(rows, self.tangents(place, along)):
                     if tangent is not None:
-                        matrix[element] = np.ravel(tangent.array)
+                        matrix[element] = np.ravel(elements(tangent))
             for k, (expected, found) in enumerate(zip(numerical, rows)):
                 if not np.allclose(found, expected, self.rtol, self.atol):
                     raise GradcheckError(
@@ -434,7 +457,9 @@ class _Check:
         with dual_level():
             given = list(self.inputs)
             for number in self.numbers:  # the others stand still
-                given[number] = make_dual(given[number], wrap(np.zeros_like(given[number].array)))
+                given[number] = make_dual(
+                    given[number], wrap(np.zeros(given[number].array.shape, given[number].array.dtype))
+                )
             given[place] = make_dual(self.inputs[place], wrap(along))
             moved = as_tuple(self.func(*given))
             plain = as_tuple(self.func(*self.inputs))
@@ -444,11 +469,11 @@ class _Check:
     def check_linearity(self) -> None:
         """A gradient of zeros must give zeros."""
         outputs = differentiable(self.func(*self.inputs))
-        seeds = tuple(wrap(np.zeros_like(o.array)) for o in outputs)
+        seeds = tuple(wrap(np.zeros(o.array.shape, o.array.dtype)) for o in outputs)
         for x, result in zip(self.wanted, grad(outputs, self.wanted, seeds, allow_unused=True)):
             if result is None:
                 continue
-            if np.any(result.array != 0):
+            if np.any(elements(result) != 0):
                 raise GradcheckError("backward not multiplied by grad_output")
             if result.array.dtype is not x.array.dtype:
                 raise GradcheckError("grad is incorrect type")
@@ -459,10 +484,10 @@ class _Check:
         """Gradients of the inputs are undefined or zero where those of the outputs are undefined."""
         for number in (None, *range(len(differentiable(self.func(*self.inputs))))):
             outputs = differentiable(self.func(*self.inputs))
-            seeds = tuple(wrap(np.zeros_like(o.array)) for o in outputs)
+            seeds = tuple(wrap(np.zeros(o.array.shape, o.array.dtype)) for o in outputs)
             chosen = tuple(_without_gradient(o) if number in (None, i) else o for i, o in enumerate(outputs))
             for result in self.gradients_of_undefined(chosen, seeds):
-                if result is not None and np.any(result.array != 0):
+                if result is not None and np.any(elements(result) != 0):
                     raise GradcheckError(UNDEFINED)
 
     def gradients_of_undefined(self, outputs: tuple[Any, ...], seeds: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -491,7 +516,7 @@ class _Check:
             alone = [self.gradients(output, np.array(seed)) for seed in seeds]
             for i, batch in enumerate(together):
                 for j, single in enumerate(alone):
-                    if batch is not None and not np.allclose(batch.array[j], single[i].array):
+                    if batch is not None and not np.allclose(elements(batch)[j], elements(single[i])):
                         raise GradcheckError(
                             f"For output 0 and input {i}: gradients taken as a batch differ from single ones"
                         )

@@ -27,6 +27,8 @@ from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from weft.core import modes
 from weft.core.modes import enter, leave
 from weft.core.trees import sequence_like
@@ -325,6 +327,21 @@ def into(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], out: Any) -> Any
     func = packet_named(operator_name(op)).overload("out")
     offered(func, args, kwargs | {"out": out}, (*tensors, *targets))
     return out
+
+
+def elements(tensor: Tensor) -> Any:
+    """The elements of a tensor as an array: where its class alone knows them, one by one."""
+    if type(tensor.array) is not MetaArray:
+        return tensor.array
+    token = enter(grad=False)
+    try:
+        shape = tensor.array.shape
+        found = np.empty(shape, tensor.array.dtype)
+        for index in np.ndindex(shape):
+            found[index] = (tensor[index] if index else tensor).item()
+        return found
+    finally:
+        leave(token)
 
 
 # -- functions that are no ops -------------------------------------------------------------------------------

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from weft.core.dtypes import BY_NAME
-from weft.tensor.base import Tensor
+from weft.core.seams import seams
+from weft.tensor.base import Tensor, wrap
+from weft.tensor.overrides import has_handler
 
 __all__ = ["assert_allclose", "assert_close", "same"]
 
@@ -174,6 +176,8 @@ def _dtype_name(tensor: Tensor) -> str:
 
 
 def _values(tensor: Tensor) -> Any:
+    if has_handler(tensor):
+        tensor = wrap(seams.below.elements(tensor))
     array = np.asarray(tensor.detach().cpu().resolve_conj().array)
     return array.astype(np.float64) if array.dtype.name == "bfloat16" else array
 
