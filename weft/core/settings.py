@@ -43,6 +43,10 @@ class Settings:
     takes it away again. Begins as the environment variable WEFT_PROGRESS says (`0`: never); nothing is ever
     written where stderr is not a terminal."""
 
+    bitwise: bool = False
+    """Compiled code gives eager's bits: what machine code would round otherwise (products, sums, functions)
+    is left to eager's kernels, between pieces of machine code. Programs are made for single sizes."""
+
     watchers: ClassVar[list[Callable[[str], None]]] = []
     """Called with a setting's name after it was assigned: hot paths do not ask, they are told."""
 
