@@ -292,6 +292,8 @@ OTHER_WORDS = {
     "weft.optim.lr_scheduler": "words of schedules",
     "weft.autograd.graph": "words of a hook's mode",
     "weft.capture.arrays": "functions of NumPy",
+    "weft.capture.array_program": "Python's operators",
+    "weft.capture.captured_arrays": "functions of NumPy",
     "weft.capture.attributes": "attributes of tensors",
     "weft.files.torch_globals": "keys of a file's format",
     "weft.array_api": "names of a standard",

@@ -178,3 +178,25 @@ def test_split_and_merged_are_inverses_under_other_levels() -> None:
     again: Any = merged(primal, tangent, outer)
     assert again.level is inner and again.primal.tangent.tolist() == [2, 4, 6]
     assert again.tangent.tangent.tolist() == [4, 8, 12]
+
+
+def test_views_that_there_are_move_with_a_base_that_is_written() -> None:
+    def f(x: Any) -> Any:
+        base = x.detach() * 0
+        whole, part = base[:], base[1:]
+        inner = part[:1]
+        apart = base.clone()
+        base.copy_(x)
+        return inner, part * 2, whole, apart
+
+    tangents = jvp(f, (X,), (weft.tensor([1.0, 2.0, 3.0]),))[1]
+    assert [t.tolist() for t in tangents] == [[2], [4, 6], [1, 2, 3], [0, 0, 0]]
+
+
+def test_views_of_what_was_written_are_plain_again_afterwards() -> None:
+    base = weft.zeros(3)
+    part = base[1:]
+    jvp(lambda x: base.copy_(x).sum(), (X,), (X,))
+    assert type(part) is weft.Tensor and type(base) is weft.Tensor
+    part.add_(1)
+    assert base.tolist() == [1, 3, 4] and part._base is base

@@ -605,3 +605,11 @@ def test_inputs_may_have_names():
     for call in (lambda: weft.autograd.grad(x.sum(), {}), lambda: x.sum().backward(inputs={})):
         with pytest.raises(RuntimeError, match="cannot be empty"):
             call()
+
+
+def test_zeros_stand_for_unused_tensors_beside_edges_that_are_used() -> None:
+    x, y = (weft.ones(2, requires_grad=True).clone() for _ in range(2))
+    edge = weft.autograd.graph.get_gradient_edge(x)
+    out = (x * 3).sum()
+    found = weft.autograd.grad(out, (edge, y), allow_unused=True, materialize_grads=True)
+    assert [g.tolist() for g in found] == [[3, 3], [0, 0]]

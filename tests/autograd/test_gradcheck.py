@@ -179,3 +179,62 @@ def test_a_wrong_jvp_is_found() -> None:
     assert gradcheck(Twice.apply, x)
     with pytest.raises(GradcheckError, match="Jacobian computed with forward mode mismatch for output 0"):
         gradcheck(Twice.apply, x, check_forward_ad=True)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_outputs_whose_type_depends_on_values_are_refused(fast: bool) -> None:
+    x = weft.ones(1, dtype=weft.float64, requires_grad=True)
+    text = r"outputs with the same {0} when inputs are perturbed.* by 1e-06, but got: {0}s .* and "
+    with pytest.raises(AssertionError, match=text.format("shape")):
+        gradcheck(lambda x: weft.cat([x, x]) if x >= 1 else x, (x,), fast_mode=fast)
+    with pytest.raises(AssertionError, match=text.format("dtype")):
+        gradcheck(lambda x: x.to(weft.float32) if x >= 1 else x, (x,), fast_mode=fast)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_backward_that_differs_from_run_to_run_is_found(fast: bool) -> None:
+    class Jitter(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: weft.Tensor) -> weft.Tensor:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: object, g: weft.Tensor) -> weft.Tensor:
+            return g * (1 + weft.rand_like(g) * 1e-6)
+
+    x = weft.rand(3, dtype=weft.float64, requires_grad=True)
+    with pytest.raises(GradcheckError, match="Backward is not reentrant"):
+        gradcheck(Jitter.apply, (x,), fast_mode=fast)
+    assert gradcheck(Jitter.apply, (x,), fast_mode=fast, nondet_tol=1e-5)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_backward_that_refuses_undefined_gradients_is_found(fast: bool) -> None:
+    def refusing(x: weft.Tensor) -> weft.Tensor:
+        def hook(grad: weft.Tensor | None) -> None:
+            if grad is None:
+                raise RuntimeError("no gradient")
+
+        out = x.clone()
+        out.register_hook(hook)
+        return out
+
+    x = weft.ones(1, dtype=weft.float64, requires_grad=True)
+    with (
+        pytest.warns(UserWarning, match="New undefined gradient support checking feature"),
+        pytest.raises(GradcheckError, match="Expected backward function to handle undefined output grads"),
+    ):
+        gradcheck(refusing, (x,), fast_mode=fast)
+    assert gradcheck(refusing, (x,), fast_mode=fast, check_undefined_grad=False)
+
+
+def test_all_inputs_are_duals_where_forward_mode_is_checked() -> None:
+    seen = []
+
+    def f(x: weft.Tensor, y: weft.Tensor) -> weft.Tensor:
+        seen.append([weft.autograd.forward_ad.unpack_dual(each).tangent is not None for each in (x, y)])
+        return x * y
+
+    x, y = (weft.rand(1, dtype=weft.float64, requires_grad=True) for _ in range(2))
+    assert gradcheck(f, (x, y), check_forward_ad=True, check_backward_ad=False)
+    assert seen.count([True, True]) == 2 and [True, False] not in seen

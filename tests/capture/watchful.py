@@ -24,7 +24,7 @@ from weft.capture.shortcut import settle, with_types
 from weft.capture.sources import local
 from weft.core.checks import satisfied
 from weft.core.expressions import Symbol
-from weft.native.entry.entry import Layout
+from weft.native.entry.entry import NEVER, Layout
 from weft.native.entry.factory import Machine
 from weft.tensor.base import Parameter, Tensor
 from weft.tensor.tape import INFERENCE
@@ -121,8 +121,10 @@ MACHINE = Machine(Layout(Tensor, Parameter, View, INFERENCE), MISS, None)
 
 def build_native(guards: Iterable[Guard], owner: Any, values: dict[str, Any], sized: bool = False) -> Any:
     """The guards as a native function of the owner and these parameters, made from this call: a tuple, or
-    MISS. What stays with Python is at `.left`, the checks at `.checks`.
+    MISS. What stays with Python is at `.left`, the checks at `.checks`. What is refused for good has to be
+    refused by Python, too.
     """
+    guards = list(guards)
     checks, names = Checks(MACHINE, owner, values, sized), list(values)
     left = settle(checks, GuardSet(guards))
     text = build(with_types(left, checks), names)
@@ -137,6 +139,9 @@ def build_native(guards: Iterable[Guard], owner: Any, values: dict[str, Any], si
 
     def entry(function: Any, *given: Any) -> Any:
         found = native(function, *given)
+        if found is NEVER:
+            assert not all(holds(guard, function, dict(zip(names, given))) for guard in guards)
+            found = MISS
         symbols = dict(zip([FUNCTION, *names], (function, *given), strict=True))
         known = {Symbol(name, object): value for name, value in symbols.items()}
         by_meaning = satisfied(checks.done, known) and (not left or rest(function, *given) is None)

@@ -134,3 +134,45 @@ def test_randomness_of_jacfwd() -> None:
         jacfwd(lambda x: x * weft.rand(3))(X)
     found = jacfwd(lambda x: x * weft.rand(3), randomness="same")(X)
     assert (found - weft.diag(weft.diagonal(found))).abs().sum() == 0
+
+
+def test_values_beside_a_second_derivative_belong_to_no_direction() -> None:
+    x = weft.tensor([0.5, -1.0, 2.0])
+
+    def f(x: Any) -> Any:
+        out = x.sin()
+        return out, {"out": out, "twice": out * 2}
+
+    found, aux = weft.func.jacfwd(weft.func.jacrev(f, has_aux=True), has_aux=True)(x)
+    assert found.shape == (3, 3, 3)
+    assert aux["out"].tolist() == x.sin().tolist() and aux["twice"].tolist() == (x.sin() * 2).tolist()
+    batch, beside = weft.func.vmap(weft.func.jacfwd(weft.func.jacrev(f, has_aux=True), has_aux=True))(
+        weft.stack([x, x + 1])
+    )
+    assert batch[0].tolist() == found.tolist() and beside["out"].tolist() == [
+        x.sin().tolist(),
+        (x + 1).sin().tolist(),
+    ]
+
+
+def test_functions_that_give_nothing_are_refused() -> None:
+    x = weft.ones(2)
+    for output, text in ((None, r"\[None\]"), ((), r"\[\]")):
+        for ask in (lambda f: weft.func.jvp(f, (x,), (x,)), lambda f: weft.func.jacfwd(f)(x)):
+            message = r"jvp\(f, primals, tangents\): Expected f to be a function that has non-empty output"
+            with pytest.raises(RuntimeError, match=rf"{message} \(got output = {text}\)"):
+                ask(lambda _x, output=output: output)
+        with pytest.raises(RuntimeError, match=rf"vjp\(f, \*primals\): .* \(got output = {text}\)"):
+            weft.func.vjp(lambda _x, output=output: output, x)
+
+
+@pytest.mark.parametrize("name", ["jacrev", "jacfwd"])
+def test_jacobians_are_of_real_functions(name: str) -> None:
+    jacobian = getattr(weft.func, name)
+    text = f"{name}: Expected all {{}} to be real but received complex tensor at flattened input idx: {{}}"
+    with pytest.raises(RuntimeError, match=text.format("inputs", 1)):
+        jacobian(lambda x, y: x * y.real, argnums=(0, 1))(weft.ones(1), weft.ones(1, dtype=weft.complex64))
+    with pytest.raises(RuntimeError, match=text.format("outputs", 0)):
+        jacobian(lambda x: x * 1j)(weft.ones(2))
+    with pytest.raises(RuntimeError, match="jacfwd: Expected all inputs to be real"):
+        weft.func.hessian(lambda x: (x * x).sum())(weft.ones(1, dtype=weft.complex64))

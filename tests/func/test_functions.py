@@ -213,3 +213,43 @@ def test_jvp_reads_what_was_saved_for_forward() -> None:
             return t.clone()
 
     assert moved(Saves, weft.ones(2), weft.ones(2))[1].tolist() == [1.0, 1.0]
+
+
+def squared(rule: Any) -> Any:
+    class Squared(weft.autograd.Function):
+        @staticmethod
+        def forward(x: Any, *_rest: Any) -> Any:
+            return x * x
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, x: Any, *rest: Any) -> Any:
+            return rule(in_dims, x)
+
+    return Squared
+
+
+def test_a_vmap_of_its_own_gives_results_and_where_they_carry_the_batch() -> None:
+    x = weft.ones(3)
+    with pytest.raises(RuntimeError, match=r"to have two returns, .* Got a <class .*Tensor'> instead"):
+        weft.func.vmap(squared(lambda dims, x: x).apply)(x)
+    with pytest.raises(RuntimeError, match=r"two returns, .* Got 3 returns instead"):
+        weft.func.vmap(squared(lambda dims, x: (x, 0, 0)).apply)(x)
+    text = r"(?s)an incompatible \(output, out_dims\) tuple. Expected out_dims=\(0, 0\) .*structure \*\."
+    with pytest.raises(RuntimeError, match=text):
+        weft.func.vmap(squared(lambda dims, x: (x, (0, 0))).apply)(x)
+
+
+def test_a_vmap_of_its_own_is_told_dims_in_the_structure_of_the_arguments() -> None:
+    seen = []
+
+    def rule(dims: Any, x: Any) -> Any:
+        seen.append(dims)
+        return x, 0
+
+    x, y = weft.ones(2), weft.ones(3, 2)
+    weft.func.vmap(squared(rule).apply, in_dims=(0, [0, 1], None))(x, [x, y], 5)
+    assert seen == [(0, [0, 1], None)] and type(seen[0][1]) is list

@@ -77,6 +77,10 @@ def backward_of_list() -> Any:
     return shown(x.grad, y.grad)
 
 
+def captured_array() -> Any:
+    return weft.compile(lambda x: np.exp(x.numpy()), backend="eager", fullgraph=True)(weft.ones(2)).tolist()
+
+
 def backward_of_complex() -> Any:
     x = weft.tensor([1 + 2j, 3 - 1j], requires_grad=True)
     y = x * x
@@ -451,6 +455,7 @@ USES: dict[str, FirstUse] = {
     "classes of results": FirstUse(named_results, ("ops/return_types.py", TENSOR + "faces.py")),
     "backwards of many ops": FirstUse(backward_of_many, (TENSOR + "backward.py",), quick=False),
     "streams of numbers": FirstUse(drawn, ("ops/philox.py", "core/generator.py")),
+    "calls of NumPy": FirstUse(captured_array, ("capture/array_program.py",)),
     # Scripted functions, classes, and their generated code.
     "scripted functions": FirstUse(scripted, ("jit/script.py", "jit/executor.py", "jit/lookup.py")),
     "scripted calls": FirstUse(scripted_call, ("jit/script.py", "jit/executor.py")),

@@ -300,6 +300,11 @@ def places(values: Any, level: Map) -> tuple[Any, ...]:
     return tuple(found)
 
 
+def shared(value: Any, level: Any) -> Any:
+    """What all examples of a batch of equals are; a value that is no batch of this level as it is."""
+    return ops.select(value.value, value.place, 0) if is_batched(value, level) else value
+
+
 def rewrapped(out: Any, dims: Any, level: Map) -> Any:
     def rewrap(value: Any, dim: Any) -> Any:
         return value if dim is None or not isinstance(value, Tensor) else batched(value, dim, level)

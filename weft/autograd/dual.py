@@ -13,12 +13,15 @@ need as well.
 Writing to a dual writes to its primal and to its tangent. Several duals may hold one tangent (`x` and `x +
 1`), so a dual copies its tangent before it first writes to it. A view of a dual has no tangent of its own:
 it asks for that view of its source's tangent, so that what is written to one is seen by all. A tensor that
-was no dual becomes one where a dual is written into it (`y = zeros(3); y[0] = x[0]`): its class is
-changed, and changed back when the level ends, because others hold the object itself.
+was no dual becomes one where a dual is written into it (`y = zeros(3); y[0] = x[0]`), and so do the views
+of it that there are: their class is changed, and changed back when the level ends, because others hold the
+objects themselves.
 """
 
 from __future__ import annotations
 
+import gc
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeGuard
@@ -49,6 +52,8 @@ class Nobody:
 
 
 NOBODY = Nobody()
+ALONE: Final = 3
+"""How many hold a tensor's count of versions where no view does: the tensor, a name, and who counts."""
 SLOTS = ("array", "tracked", "node", "index", "cell", "origin", "_grad", "hooks")
 
 
@@ -430,6 +435,7 @@ def promote(tensor: Tensor, level: Directions) -> None:
     if source is not None and not is_dual(source[0], level):
         promote(source[0], level)
     kind = type(tensor)
+    beside = _views_of(tensor) if source is None else []
     primal = new(kind)
     primal.__dict__.update(tensor.__dict__)
     if kind in PLAIN:
@@ -442,6 +448,22 @@ def promote(tensor: Tensor, level: Directions) -> None:
     made.primal, made.direction, made.source, made.owned = primal, direction, source, True
     made.level = level
     level.duals.append(weakref.ref(made))
+    for view in beside:
+        if not is_dual(view, level):
+            promote(view, level)
+
+
+def _views_of(base: Tensor) -> list[Tensor]:
+    """The tensors that were made as views of a plain tensor, and still are there: they share its count of
+    versions. Nobody lists them, so they are looked for only where more than one has that count."""
+    cell = base.cell if type(base) in PLAIN else None
+    if type(cell) is not list or sys.getrefcount(cell) <= ALONE:
+        return []
+    return [
+        other
+        for other in gc.get_referrers(cell)
+        if type(other) in PLAIN and other.origin is not None and other.origin.base is base
+    ]
 
 
 def demote(tensor: Any) -> None:

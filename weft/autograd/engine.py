@@ -104,8 +104,6 @@ def grad(
         )
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
-    if materialize_grads and any(isinstance(value, GradientEdge) for value in wanted):
-        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
     keep = create_graph if retain_graph is None else retain_graph
     top = highest((outputs, wanted, grad_outputs))
     if top is not None and not top.level.number:  # sparse tensors: gradients are those of what they store
@@ -119,6 +117,8 @@ def grad(
     else:
         results = _captured(outputs, wanted, grad_outputs, keep, create_graph, unused)
     if materialize_grads:
+        if any(g is None and isinstance(x, GradientEdge) for x, g in zip(wanted, results)):
+            raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
         results = tuple(
             ops.zeros_like(x, requires_grad=create_graph) if g is None else g for x, g in zip(wanted, results)
         )

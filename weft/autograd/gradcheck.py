@@ -15,6 +15,7 @@ import numpy as np
 from weft.autograd.engine import grad
 from weft.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from weft.core.dtypes import BY_NUMPY, float64
+from weft.core.interrupts import let_through
 from weft.core.warn import warn_at_level
 from weft.ops.record import REGISTRY
 from weft.tensor.base import Tensor, wrap
@@ -36,6 +37,15 @@ NONDETERMINISTIC = """
 NOTE: If your op relies on non-deterministic operations this failure might be expected; call gradcheck or
 gradgradcheck with `nondet_tol=<tol>` then.
 """
+NEW_CHECK = (
+    "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it "
+    "may break existing callers of this function. If this is true for you, you can call this function with "
+    '"check_undefined_grad=False" to disable the feature'
+)
+REFUSED_UNDEFINED = (
+    "Expected backward function to handle undefined output grads. Please look at "
+    '"Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
+)
 UNDEFINED = "Expected all input grads to be undefined or zero when all output grads are undefined or zero."
 
 
@@ -279,7 +289,19 @@ class _Check:
             array[index] = before - self.eps
             below = self.values(everything)
             array[index] = before
+            self.check_alike(below, above, f" on index {index}")
             yield [(a - b) / (2 * self.eps) for a, b in zip(above, below)]
+
+    def check_alike(self, below: list[Any], above: list[Any], where: str) -> None:
+        """Outputs must have the same type on both sides of an input."""
+        for a, b in zip(below, above):
+            for what in ("shape", "dtype"):
+                one, other = getattr(wrap(a), what), getattr(wrap(b), what)
+                if one != other:
+                    raise AssertionError(
+                        f"Expected `func` to return outputs with the same {what} when inputs are perturbed"
+                        f"{where} by {self.eps}, but got: {what}s {one} and {other}."
+                    )
 
     def numerical(self, x: Tensor, outputs: tuple[Tensor, ...]) -> list[Any]:
         """One matrix per output: rows are elements of x, columns elements of the output."""
@@ -326,14 +348,18 @@ class _Check:
     def repeatable(self, output: Tensor) -> list[Any]:
         first, second = self.analytical(output), self.analytical(output)
         for a, b in zip(first, second):
-            if np.any(np.abs(a - b) > self.nondet_tol):
-                raise GradcheckError(
-                    "Backward is not reentrant, i.e., running backward with same input and grad_output "
-                    "multiple times gives "
-                    "different values, although analytical gradient matches numerical gradient."
-                    f"The tolerance for nondeterminism was {self.nondet_tol}.\n{NONDETERMINISTIC}"
-                )
+            self.check_equal(a, b)
         return first
+
+    def check_equal(self, first: Any, second: Any) -> None:
+        """Two runs of one backward must give the same."""
+        if np.any(np.abs(first - second) > self.nondet_tol):
+            raise GradcheckError(
+                "Backward is not reentrant, i.e., running backward with same input and grad_output "
+                "multiple times gives "
+                "different values, although analytical gradient matches numerical gradient."
+                f"The tolerance for nondeterminism was {self.nondet_tol}.\n{NONDETERMINISTIC}"
+            )
 
     # -- comparisons -------------------------------------------------------------------------------
     def compare(self, outputs: tuple[Tensor, ...]) -> None:
@@ -358,9 +384,12 @@ class _Check:
             x.array[...] = before - self.eps * along
             below = self.values()
             x.array[...] = before
+            self.check_alike(below, above, "")
             for k, (output, side) in enumerate(zip(outputs, sides)):
                 numerical = float(np.sum((above[k] - below[k]) / (2 * self.eps) * side))
-                result = self.gradients(output, side)[i]
+                result, again = (self.gradients(output, side)[i] for _ in range(2))
+                if result is not None and again is not None:
+                    self.check_equal(result.array, again.array)
                 analytical = 0.0 if result is None else float(np.sum(result.array * along))
                 slack = self.atol * float(along.sum()) * float(side.sum())
                 if not np.isclose(analytical, numerical, self.rtol, slack):
@@ -404,7 +433,9 @@ class _Check:
         """How the differentiable outputs move where one input moves along this direction."""
         with dual_level():
             given = list(self.inputs)
-            given[place] = make_dual(given[place], wrap(along))
+            for number in self.numbers:  # the others stand still
+                given[number] = make_dual(given[number], wrap(np.zeros_like(given[number].array)))
+            given[place] = make_dual(self.inputs[place], wrap(along))
             moved = as_tuple(self.func(*given))
             plain = as_tuple(self.func(*self.inputs))
             chosen = [isinstance(o, Tensor) and settled(o).tracked for o in plain]
@@ -430,9 +461,18 @@ class _Check:
             outputs = differentiable(self.func(*self.inputs))
             seeds = tuple(wrap(np.zeros_like(o.array)) for o in outputs)
             chosen = tuple(_without_gradient(o) if number in (None, i) else o for i, o in enumerate(outputs))
-            for result in grad(chosen, self.wanted, seeds, allow_unused=True):
+            for result in self.gradients_of_undefined(chosen, seeds):
                 if result is not None and np.any(result.array != 0):
                     raise GradcheckError(UNDEFINED)
+
+    def gradients_of_undefined(self, outputs: tuple[Any, ...], seeds: tuple[Any, ...]) -> tuple[Any, ...]:
+        try:
+            found: tuple[Any, ...] = grad(outputs, self.wanted, seeds, allow_unused=True)
+        except RuntimeError as error:
+            let_through(error)
+            warn_at_level(NEW_CHECK, UserWarning, stacklevel=6)
+            raise GradcheckError(REFUSED_UNDEFINED) from error
+        return found
 
     def check_batched(self) -> None:
         """Gradients taken several at a time equal those taken one by one."""

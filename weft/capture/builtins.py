@@ -21,6 +21,7 @@ import numpy as np
 from weft.capture.attributes import SEAMS, SPECIAL
 from weft.capture.c_calls import CALLED_WITH_ONE, METHODS
 from weft.capture.calls import HANDLERS, METACLASSES, Handler, handles, natively
+from weft.capture.captured_arrays import CapturedArray
 from weft.capture.guards import Guard
 from weft.capture.namespaces import InstanceDict
 from weft.capture.open_texts import OpenText
@@ -338,7 +339,7 @@ def len_(machine: Machine, value: Any) -> Any:
         if found is not OPEN:
             return found
         value = machine.parts.open(value)
-    if not answers_in_c(value) and not has_type(value, InstanceDict):
+    if not answers_in_c(value) and not has_type(value, (InstanceDict, CapturedArray)):
         found = machine.attributes.python_method(value, "__len__")
         if found is not None:
             result = machine.calls.call_method(found, value)
@@ -347,7 +348,7 @@ def len_(machine: Machine, value: Any) -> Any:
                 return result
             result = result.plain() if has_type(result, SYMBOLIC) else result
             return machine.native(len, Sized(machine, result))
-    if has_type(value, np.ndarray):
+    if STOOD_FOR.get(type(value), type(value)) is np.ndarray:
         return machine.native(len_of_tensor, machine.attributes.load(value, "shape"))
     machine.c_arguments.refuse_opaque(value)
     if has_type(value, Tensor):

@@ -100,7 +100,7 @@ class CCalls:
                     args = (args[0].plain(), *args[1:])
                 bound = self.native(function.__get__, args[0])
                 return self.call_method(name, args[0], args[1:], kwargs, bound)
-        if has_type(function, np.ufunc) or (has_type(function, type) and issubclass(function, np.generic)):
+        if has_type(function, type) and issubclass(function, np.generic):
             args = tuple(plain(value) for value in args)
             if all(type(v) in SCALARS or has_type(v, np.generic) for v in (*args, *kwargs.values())):
                 return self.native(function, *args, **kwargs)

@@ -59,6 +59,9 @@ class Unreadable(Exception):
 class EntryFactory(Protocol):
     """Makes native entries (`weft.native.entry.factory.Machine`): what capture asks of the native backend."""
 
+    never: Any
+    """What native entries give where a guard fails that Python's check has, too."""
+
     def slot(self, owner: type, name: str) -> Slot: ...
 
     def member(self, kind: type, name: str) -> Slot | None: ...

@@ -64,7 +64,7 @@ KINDS: Final[dict[str, BreakKind]] = {
         "call the method itself, or write the loop in Python.",
     ),
     "numpy-call": BreakKind(
-        "NumPy would compute on arrays that have no elements while capturing.",
+        "NumPy would need the elements of an array, write to it, or draw numbers, which a graph cannot.",
         "the function of the same name on tensors, or NumPy outside of the compiled function.",
     ),
     "skipped-function": BreakKind(

@@ -67,6 +67,8 @@ UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 SEQUENCES = frozenset({list, tuple, str, bytes, bytearray, deque})
 """Classes whose `+` and `*` are those of sequences, not of numbers."""
+OPERATED: dict[type, Callable[..., Any]] = {}
+"""Classes of which captured code does all operators itself: `(machine, function, *operands)`."""
 
 
 class Operators:
@@ -82,6 +84,9 @@ class Operators:
     # -- arithmetic ------------------------------------------------------------------------------------------
     def binary(self, symbol: str, left: Any, right: Any) -> Any:
         function, forward, backward = BINARY[symbol]
+        answer = OPERATED.get(type(left)) or OPERATED.get(type(right))
+        if answer is not None:
+            return answer(self.machine, function, left, right)
         if answers_in_c(left) and answers_in_c(right):
             return self.apply(function, left, right)
         return self.by_protocol(function, symbol, forward, backward, left, right)
@@ -170,6 +175,8 @@ class Operators:
             if result is not OPEN:
                 return result
             left = self.machine.parts.open(left)
+        if type(left) in OPERATED:
+            raise Break("numpy-call", seen="an array that is written")
         if type(left) in CONTAINERS:
             self.world.changes += 1
         if answers_in_c(left):
@@ -193,6 +200,8 @@ class Operators:
             truth = self.untold_truth(value)
             return not self.truth(value) if truth is None else truth.negated()
         function, name = UNARY[symbol]
+        if type(value) in OPERATED:
+            return OPERATED[type(value)](self.machine, function, value)
         found = None if answers_in_c(value) else self.attributes.python_method(value, name)
         return self.apply(function, value) if found is None else self.calls.call_method(found, value)
 
@@ -201,6 +210,9 @@ class Operators:
         function, forward, backward = COMPARE[symbol]
         if type(left) in SCALARS and type(right) in SCALARS:
             return self.native(function, left, right)
+        answer = OPERATED.get(type(left)) or OPERATED.get(type(right))
+        if answer is not None:
+            return answer(self.machine, function, left, right)
         if answers_in_c(left) and answers_in_c(right):
             names = ORDER if symbol not in ("==", "!=") else EQUALITY
             if not all(self.c_arguments.can_check(value, names) for value in (left, right)):
@@ -314,6 +326,8 @@ class Operators:
             return self.get_item(self.machine.parts.open(container), key) if found is OPEN else found
         if has_type(container, type):
             return self.subscript_class(container, key)
+        if kind in OPERATED:
+            return OPERATED[kind](self.machine, operator.getitem, container, key)
         if kind.__module__ == "typing":
             return self.world.keep(self.native(operator.getitem, container, key))  # an annotation
         if kind in (list, tuple, dict, str) or has_type(container, Tensor):
@@ -377,6 +391,8 @@ class Operators:
                 return
             container = self.machine.parts.open(container)
         value = self.machine.parts.open(value)
+        if type(container) in OPERATED:
+            raise Break("numpy-call", seen="an array that is written")
         name = "__delitem__" if value is ABSENT else "__setitem__"
         found = None if answers_in_c(container) else self.attributes.python_method(container, name)
         if found is not None and not has_type(container, InstanceDict):

@@ -92,7 +92,8 @@ def release(machine: Machine) -> None:
 
 
 def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Broken:
-    warning: Any = {name: "raise" for name, way in np.geterr().items() if way == "warn"}
+    machine.world.float_errors = np.geterr()
+    warning: Any = {name: "raise" for name, way in machine.world.float_errors.items() if way == "warn"}
     np.seterr(**warning)  # in this context only
     before = modes.current()
     nesting, around = own_settings(), levels.get()

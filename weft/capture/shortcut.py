@@ -25,7 +25,7 @@ from weft.core.logs import log
 from weft.core.records import record
 
 NATIVE, SLOW, FINISH, LENGTH = "_v_shortcut", "_v_slow", "_v_finish", "_v_length"
-FOUND, MADE = "_v_found", "_v_made"
+FOUND, MADE, NEVER = "_v_found", "_v_made", "_v_never"
 ANY, ALONE, OPEN = "all calls", "calls of these sizes", "calls of sizes that a program serves"
 EARLY = "all calls, but one that is made at the beginning of a call may do more"
 """For which calls a shortcut is."""
@@ -173,12 +173,13 @@ def _text(
     given_back = [] if finish is None else _objects(recipe, checks, operands)
     wanted += [value for value, _text in given_back]
     rest = python(recipe.code, with_types(left, checks)) if left else None
-    checks.done.sort(key=lambda check: check.op != "call_is")
+    checks.done.sort(key=lambda check: (not tells_argument(check), check.op != "call_is"))
     native = factory.make((FUNCTION, *names), checks.done, rest, wanted, direct, operands, drops)
     if direct is not None and not _stood(recipe, checks):
         return None
     given = ", ".join([FUNCTION, *map(local_name, names)])
     lines = [f"{FOUND} = {NATIVE}({given})", f"if {FOUND} is {MISS!r}: return {SLOW}({given})"]
+    lines.append(f"if {FOUND} is {NEVER}: return {MISS!r}")
     if finish is not None:
         start, end = (-count or None for count in (len(wanted), len(operands)))  # 0 is none from behind
         results, behind = f"{FOUND}[:{start}]", range(-len(operands), 0)
@@ -201,6 +202,7 @@ def _text(
     names_used = {
         NATIVE: native,
         SLOW: slow,
+        NEVER: factory.never,
         FINISH: finish,
         LENGTH: len if in_c else safe_length,
         repr(MISS): MISS,
@@ -242,6 +244,11 @@ def settle(checks: Checks, guards: Iterable[Guard]) -> list[Guard]:
             let_through(error)
             left.append(guard)
     return left
+
+
+def tells_argument(check: Expression) -> bool:
+    """Whether a check compares an argument with an object, by which entries often differ."""
+    return check.op == "is_object" and bool(check.args[0].op == "symbol")
 
 
 def with_types(left: list[Guard], checks: Checks) -> GuardSet:

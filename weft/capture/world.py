@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -116,6 +116,8 @@ class World:
         """How many pairs of saved-tensor hooks captured code has put on and not taken off."""
         self.hooked: list[Any] = []
         """Hooks that captured code registered or removed, in order: see `weft.capture.hooking`."""
+        self.float_errors: Mapping[str, Any] = {}
+        """What NumPy does about floating point errors where the captured call stands."""
         self.namespaces: dict[int, Any] = {}
         """Whose attributes or globals a dict holds, by the `id` of the dict."""
         self.nodes: dict[int, Any] = {}

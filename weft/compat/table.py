@@ -154,7 +154,9 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._functorch._aot_autograd.autograd_cache": gather(
         AOTAutogradCache=f"{TORCH_INTERNALS}.ahead:AOTAutogradCache"
     ),
-    "functorch": gather("weft.func", _MODULES_AS_FUNCTIONS, make_fx="weft.trace.make_fx:make_fx"),
+    "functorch": gather(
+        "weft.compat.functorch_apis", "weft.func", _MODULES_AS_FUNCTIONS, make_fx="weft.trace.make_fx:make_fx"
+    ),
     "functorch.experimental": gather(_MODULES_AS_FUNCTIONS),
     "functorch.experimental.control_flow": gather(cond="weft:cond", map="weft:map"),
     "torch._functorch.make_functional": gather(_MODULES_AS_FUNCTIONS),

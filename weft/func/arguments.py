@@ -68,6 +68,25 @@ def check_aux(aux: Any) -> None:
             raise RuntimeError(f"Expected tensors, got unsupported type {type(leaf)}")
 
 
+def check_filled(outputs: Any, name: str) -> None:
+    """Raises where a function to differentiate gives nothing at all."""
+    leaves = [None] if outputs is None else flatten(outputs)[0]
+    if outputs is None or not leaves:
+        raise RuntimeError(
+            f"{name}: Expected f to be a function that has non-empty output (got output = {leaves})"
+        )
+
+
+def check_real(leaves: list[Any], name: str, which: str) -> None:
+    """Raises at complex arguments or results of a function whose Jacobian is wanted."""
+    for position, leaf in enumerate(leaves):
+        if isinstance(leaf, Tensor) and leaf.is_complex():
+            raise RuntimeError(
+                f"{name}: Expected all {which} to be real but received complex tensor at flattened input "
+                f"idx: {position}"
+            )
+
+
 def check_tensors(outputs: Any, name: str) -> list[Any]:
     """The leaves of the outputs, all tensors."""
     leaves = flatten(outputs)[0]

@@ -11,6 +11,7 @@ from functools import wraps
 from math import prod
 from typing import Any
 
+from weft.autograd.batched import shared
 from weft.autograd.dual import Directions, is_dual, maps_in, probe
 from weft.autograd.entries import Differentiation
 from weft.autograd.forward_ad import _set_fwd_grad_enabled, checked_dual
@@ -22,6 +23,8 @@ from weft.func.arguments import (
     Argnums,
     Function,
     check_aux,
+    check_filled,
+    check_real,
     check_tensors,
     chosen,
     replaced,
@@ -30,6 +33,7 @@ from weft.func.arguments import (
 from weft.func.reverse import basis, jacrev
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
+from weft.tensor.wrapper import levels
 
 JVP = "jvp(f, primals, tangents)"
 
@@ -68,6 +72,7 @@ def pushed_forward(
             everything, argnums = args
             given = replaced(everything, argnums, given[0] if isinstance(argnums, int) else given)
         output, aux = split_aux(func(*given), has_aux, JVP)
+        check_filled(output, JVP)
         leaves = check_tensors(output, f"{JVP}: expected f(*primals)")
         rebuild = flatten(output)[1]
         results = [leaf.primal if is_dual(leaf, level) else leaf for leaf in leaves]
@@ -143,12 +148,19 @@ def jacfwd(
         for leaf in leaves:
             if not isinstance(leaf, Tensor):
                 raise RuntimeError(f"{JVP}: Expected primals to only contain Tensors, got {type(leaf)}")
+        check_real(leaves, "jacfwd", "inputs")
         shapes: list[Any] = []
 
         def push(*moves: Any) -> Any:
             found = pushed_forward(func, given, build(list(moves)), (args, argnums), False, has_aux)
-            shapes.append(flatten(found[0])[1])
-            return (tuple(flatten(found[1])[0]), found[2]) if has_aux else tuple(flatten(found[1])[0])
+            tensors, build_output = flatten(found[0])
+            check_real(tensors, "jacfwd", "outputs")
+            shapes.append(build_output)
+            directions = tuple(flatten(found[1])[0])
+            if not has_aux:
+                return directions
+            extra, again = flatten(found[2])  # which no direction changes, though each may have its own
+            return directions, again([shared(value, levels.get()[-1]) for value in extra])
 
         out_dims: Any = (0, None) if has_aux else 0
         mapped = vmap(push, out_dims=out_dims, randomness=randomness)(*basis(leaves))

@@ -29,7 +29,7 @@ from weft.autograd.function import (
     unrecorded_outputs,
 )
 from weft.autograd.function_context import FunctionCtx
-from weft.autograd.mapping import entered, spread
+from weft.autograd.mapping import entered, spread, structure
 from weft.autograd.tasks import reachable
 from weft.core import modes
 from weft.core.trees import flatten
@@ -43,22 +43,25 @@ new = object.__new__
 def batched_apply(cls: Any, args: tuple[Any, ...], level: Any) -> Any:
     """`apply` on BatchTensors."""
     rule = batching_rule(cls)
-    values, dims = stripped(args, level), places(args, level)
+    values = stripped(args, level)
     if rule is None:
-        return rewrapped(generated(cls, dims, level).apply(*values), 0, level)
+        return rewrapped(generated(cls, places(args, level), level).apply(*values), 0, level)
+    leaves, build = flatten(args)
+    dims = build([leaf.place if is_batched(leaf, level) else None for leaf in leaves])
     before = levels.get()
     try:
         levels.set(tuple(other for other in before if other is not level))
-        outputs, out_dims = rule(VmapInfo(level.size, level.randomness), dims, *values)
+        returned = rule(VmapInfo(level.size, level.randomness), dims, *values)
     finally:
         levels.set(before)
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        got = f"{len(returned)} returns" if isinstance(returned, tuple) else f"a {type(returned)}"
+        raise RuntimeError(TWO_RETURNS.format(got))
+    outputs, out_dims = returned
     leaves, build = flatten(outputs)
     each = spread(out_dims, outputs)
     if each is None:
-        raise RuntimeError(
-            f"Expected the out_dims that {cls.__name__}.vmap returned to have the structure of its outputs, "
-            f"got {out_dims}"
-        )
+        raise RuntimeError(OUT_DIMS.format(out_dims, structure(out_dims), structure(outputs)))
     return build(
         [rewrapped(o, None if d is None else d % o.ndim, level) for o, d in zip(leaves, each, strict=True)]
     )
@@ -173,6 +176,15 @@ def _gathered(gradient: Any, dim: int | None, level: Map) -> Any:
     return ops.movedim(front(gradient, level), 0, dim)
 
 
+TWO_RETURNS = (
+    "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure "
+    "compatible with the output. Got {} instead"
+)
+OUT_DIMS = (
+    "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple. Expected "
+    "out_dims={} to be compatible with the structure of `output`. out_dims has structure {} but output has "
+    "structure {}. For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
+)
 FIXED = (
     "A custom Function's jvp returned a forward gradient for output {}, which its forward marked as "
     "non-differentiable. You should return None at that position instead."

@@ -21,6 +21,8 @@ from weft.func.arguments import (
     Argnums,
     Function,
     check_aux,
+    check_filled,
+    check_real,
     check_tensors,
     chosen,
     replaced,
@@ -106,10 +108,7 @@ def pulled_back(func: Function, args: tuple[Any, ...], argnums: Argnums | None, 
         given = build(entries)
         outputs = func(*(given if argnums is None else replaced(args, argnums, given)))
         output, aux = split_aux(outputs, has_aux, VJP)
-        if output is None or not flatten(output)[0]:
-            raise RuntimeError(
-                f"{VJP}: Expected f to be a function that has non-empty output (got output = {output})"
-            )
+        check_filled(output, VJP)
         tensors = check_tensors(output, f"{VJP}: expected f(*primals)")
         if has_aux:
             check_aux(aux)
@@ -191,9 +190,11 @@ def jacrev(
 
     @wraps(func)
     def jacobian(*args: Any) -> Any:
+        check_real(flatten(chosen(args, argnums))[0], "jacrev", "inputs")
         found = pulled_back(func, args, argnums, has_aux)
         output, pull, aux = found if has_aux else (*found, None)
         tensors, build = flatten(output)
+        check_real(tensors, "jacrev", "outputs")
         wanted, rebuild = flatten(chosen(args, argnums))
         rows = vmap(lambda *seeds: tuple(flatten(pull(build(list(seeds))))[0]), chunk_size=chunk_size)(
             *basis(tensors)

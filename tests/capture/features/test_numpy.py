@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pytest
 
 import weft
 from tests.capture.features.harness import check, tensor
@@ -112,30 +113,175 @@ def test_from_numpy_shares_memory() -> None:
     check(f, lambda: (np.ones(3, np.float32),))
 
 
-def test_arithmetic_on_arrays_breaks() -> None:
+def test_arithmetic_on_arrays() -> None:
     def f(x: Tensor, a: np.ndarray) -> Tensor:
         y = x + 1
-        b = a * 2
+        b = -a * 2 + a[0:1] // 3
         return y + weft.from_numpy(b)
 
-    check(f, lambda: (tensor(), np.ones(3, np.float32)), frames=2, breaks=1)
+    check(f, lambda: (tensor(), np.ones(3, np.float32)), lambda: (tensor(), np.full(3, 7, np.float32)))
 
 
-def test_numpy_function_of_an_array_breaks() -> None:
-    def f(x: Tensor, a: np.ndarray) -> Tensor:
-        y = x + 1
-        b = np.sin(a)
-        return y + weft.from_numpy(b)
+def test_numpy_functions_of_an_array() -> None:
+    def f(x: Tensor, a: np.ndarray) -> Any:
+        b = np.where(np.sin(a) > 0.5, a, np.clip(a, 0.1, 0.2))
+        return (
+            x + weft.from_numpy(b),
+            np.stack([a, b], axis=1),
+            np.concatenate((a, a)).mean(axis=0, keepdims=True),
+        )
 
-    check(f, lambda: (tensor(), np.ones(3, np.float32)), frames=2, breaks=1)
+    check(f, lambda: (tensor(), np.linspace(0, 2, 3, dtype=np.float32)))
 
 
-def test_tensor_to_numpy_and_back_breaks() -> None:
-    def f(x: Tensor) -> Tensor:
-        a = (x + 1).numpy()
-        return weft.from_numpy(a) * 2
+def test_tensor_to_numpy_and_back() -> None:
+    def f(x: Tensor) -> Any:
+        a = np.exp((x + 1).numpy())
+        return (
+            weft.from_numpy(a) * 2,
+            weft.as_tensor(a),
+            weft.tensor(a),
+            weft.as_tensor(a, dtype=weft.float64),
+        )
 
-    check(f, frames=2, breaks=1)
+    for backend in ("eager", "aot_eager", "native"):
+        check(f, backend=backend, tolerance=1e-6)
+
+
+def test_numpy_promotes_as_numpy_does() -> None:
+    def f(x: Tensor, n: Tensor) -> Any:
+        a, b = x.numpy(), n.numpy()
+        return (
+            a + b,
+            b / b,
+            np.sqrt(b),
+            a * 2.0,
+            a * np.float64(2),
+            b.sum(axis=0, keepdims=True),
+            a @ a.T,
+            np.mean(a, 0),
+        )
+
+    check(f, lambda: (weft.full((2, 3), 0.3), weft.arange(1, 4, dtype=weft.int32)))
+
+
+def test_arrays_share_memory_as_they_do_uncompiled() -> None:
+    def f(x: Tensor) -> Any:
+        a = x.numpy()
+        b = np.exp(a)
+        return (
+            a,
+            a.T,
+            b,
+            b.reshape(3, 2),
+            b[1:, None],
+            b[..., ::2],
+            np.expand_dims(b, 0),
+            np.moveaxis(b, 0, 1),
+        )
+
+    for backend in ("eager", "aot_eager", "native"):
+        x = weft.rand(2, 3)
+        compiled = weft.compile(f, backend=backend, fullgraph=True)
+        for _ in range(2):
+            results, expected = compiled(x), f(x)
+            for i, (one, other) in enumerate(zip(results, expected, strict=True)):
+                assert type(one) is np.ndarray and one.shape == other.shape and one.dtype == other.dtype
+                np.testing.assert_allclose(one, other)
+                shared = [np.shares_memory(one, each) for each in (x.numpy(), *results)]
+                assert shared == [np.shares_memory(other, each) for each in (x.numpy(), *expected)], i
+
+
+def test_an_array_sees_later_writes_to_its_tensor() -> None:
+    def f(x: Tensor) -> Any:
+        a = x.numpy()
+        before = a * 2
+        x.add_(1)
+        return a, before, a * 2
+
+    check(f, lambda: (tensor(),))
+
+
+def test_types_of_arrays_are_known() -> None:
+    def f(x: Tensor) -> Any:
+        a = np.exp(x.numpy())
+        return x + len(a) + a.shape[0] + a.ndim, type(a), isinstance(a, np.ndarray), a.dtype, a.size, [a]
+
+    check(f)
+
+
+def test_functions_with_several_results() -> None:
+    def f(x: Tensor) -> Any:
+        rows, columns = np.meshgrid(x.numpy(), np.arange(2))
+        return rows * 2, columns, np.broadcast_to
+
+    check(f, frames=None, breaks=None)
+    check(lambda x: np.meshgrid(x.numpy(), x.numpy()))
+    check(lambda x: np.array_split(np.exp(x.numpy()), 2), frames=None, breaks=None)
+
+
+def test_linear_algebra_and_transforms() -> None:
+    def f(x: Tensor) -> Any:
+        a = x.numpy()
+        return (
+            np.linalg.norm(a, axis=0),
+            np.linalg.inv(a),
+            np.fft.fft(a),
+            np.fft.fftshift(a),
+            np.einsum("ij,kj->ik", a, a),
+        )
+
+    check(f, lambda: (weft.eye(3) * 2 + weft.arange(9.0).reshape(3, 3) / 9,))
+
+
+def test_what_a_matrix_refuses_is_raised_when_the_graph_runs() -> None:
+    compiled = weft.compile(lambda x: np.linalg.inv(x.numpy()), fullgraph=True)
+    assert compiled(weft.eye(2)).tolist() == [[1, 0], [0, 1]]
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        compiled(weft.zeros(2, 2))
+
+
+def test_warnings_of_arithmetic_are_given() -> None:
+    compiled = weft.compile(lambda x: np.log(x.numpy()), fullgraph=True)
+    for _ in range(2):
+        with pytest.warns(RuntimeWarning, match="divide by zero encountered in log"):
+            compiled(weft.zeros(2))
+    weft.compiler.reset()
+    with np.errstate(divide="ignore"):
+        assert compiled(weft.zeros(2)).tolist() == [-math.inf] * 2
+
+
+def test_elements_of_captured_arrays_break() -> None:
+    def number(x: Tensor) -> Any:
+        a = np.exp(x.numpy())
+        return float(a[0]) + a.sum(), a.tolist(), sum(a), list(a), str(a)
+
+    check(number, frames=None, breaks=None)
+
+    def branch(x: Tensor) -> Any:
+        a = x.numpy() * 2
+        return a * 2 if a[0] > 1 else a[a > 1]
+
+    check(branch, frames=None, breaks=None)
+    check(lambda x: x.numpy() in [1, 2], lambda: (weft.ones(1),), frames=None, breaks=None)
+
+
+def test_writing_to_captured_arrays_breaks() -> None:
+    def f(x: Tensor) -> Any:
+        a = x.numpy()
+        a[0] = 5
+        a += 1
+        b = np.exp(a)
+        np.add(b, 1, out=b)
+        b.sort()
+        return a, b, x
+
+    check(f, frames=None, breaks=None)
+
+
+def test_tensors_that_have_no_array_say_so() -> None:
+    with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that requires grad"):
+        weft.compile(lambda x: x.numpy())(weft.ones(2, requires_grad=True))
 
 
 def test_array_is_handed_through() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from weft.capture.builtins import GENERATOR_METHODS, Super
+from weft.capture.captured_arrays import CapturedArray, array_of, call_method
 from weft.capture.instructions import Unread
 from weft.capture.iterators import SequenceIterator, UserIterator
 from weft.capture.namespaces import ClassDict, InstanceDict, ModuleDict
@@ -33,6 +34,10 @@ def sequence_iterator(builder: Builder, value: SequenceIterator) -> str:
     if value.position:
         made = f"{builder.constant(with_state, 'with_state')}({made}, {value.position})"
     return builder.assign(made, "iterator")
+
+
+def captured_array(builder: Builder, value: CapturedArray) -> str:
+    return builder.assign(f"{builder.constant(array_of, 'array_of')}({builder.text(value.tensor)})", "array")
 
 
 def unopened(builder: Builder, value: Unopened) -> str:
@@ -58,13 +63,17 @@ RULES: Final[dict[type, Rule]] = {
     ),
     Callback: lambda builder, value: builder.text(value.function),
     CapturedTraceback: traceback,
+    CapturedArray: captured_array,
     UserIterator: lambda builder, value: builder.text(value.iterator),
     SequenceIterator: sequence_iterator,
 }
 
 
-def generator_method(value: functools.partial[Any]) -> tuple[str, Any] | None:
-    """The name and the generator, where a partial stands for a bound method of a generator."""
+def standing_method(value: functools.partial[Any]) -> tuple[str, Any] | None:
+    """The name and the receiver, where a partial stands for a bound method of a generator or an array."""
+    if value.func is call_method:
+        _machine, array, method = value.args
+        return (method, array)
     names: dict[int, str] = {id(method): name for name, method in GENERATOR_METHODS.items()}
     function: Callable[..., Any] = value.func
     name = names.get(id(function))

@@ -362,7 +362,7 @@ def partial(builder: Builder, value: functools.partial[Any]) -> str:
     if value.func is call_part and type(value) is BoundMethod:
         _machine, unopened, method = value.args
         return builder.assign(f"{builder.text(unopened)}.{method}", method)
-    bound = standins.generator_method(value)
+    bound = standins.standing_method(value)
     if bound is not None:
         return builder.assign(f"{builder.text(bound[1])}.{bound[0]}", bound[0])
     kind = type(value)

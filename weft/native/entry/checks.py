@@ -170,6 +170,10 @@ def _is_object(w: Any, row: str) -> None:
     w.need(w.same("ptr", w.operand(row, 2), w.pointer(row, 3)))
 
 
+def _is_surely(w: Any, row: str) -> None:
+    w.need(w.same("ptr", w.operand(row, 2), w.pointer(row, 3)), "refused")
+
+
 def _dict_lacks(w: Any, row: str) -> None:
     owner = w.operand(row, 2)
     _plain_keys(w, owner)
@@ -227,7 +231,7 @@ def _numbers(w: Any, found: str, expected: str, count: str, free: bool) -> None:
 def _tensor(w: Any, row: str) -> None:
     """Class, whether gradients flow, dtype, rank and sizes; gives the array."""
     value, facts = w.operand(row, 2), w.pointer(row, 3)
-    w.kind_is(value, w.load(facts, 0))
+    w.kind_is(value, w.load(facts, 0), "refused")
     tracked = w.load(value, w.tensor["tracked"])
     w.need(w.same("ptr", tracked, w.load(facts, 8)))
     follows, on = w.label(), w.label()
@@ -507,6 +511,7 @@ DECLARATIONS: Final = [
 ] + ["declare double @llvm.fabs.f64(double)"]
 ALONE: Final = {
     "neg": "n", "not_": "n", "argument": "n", "number": "n", "true": "n", "call_missing": "o", "where": "nnn",
+    "is_surely": "no",
     "cell": "n", "float": "n", "truncated": "n", "fneg": "n", "fabs": "n",
 }  # fmt: skip
 LETTERS: Final = {"v": "n", "V": "nNN", "n": "n", "o": "o", "N": "N", "L": "nN", "s": "n", "-": ""}
@@ -515,7 +520,8 @@ are told with their number, and with room for as many objects."""
 
 WRITERS: Final[dict[str, Check]] = {
     "argument": _argument, "held": _held, "slot": _slot, "slot_is": _slot_is, "slot_isnt": _slot_isnt,
-    "type_is": _type_is, "same": _same, "is_object": _is_object, "instance_dict": _instance_dict,
+    "type_is": _type_is, "same": _same, "is_object": _is_object, "is_surely": _is_surely,
+    "instance_dict": _instance_dict,
     "dict_item": _dict_item, "dict_lacks": _dict_lacks, "dict_length": _dict_length, "length": _length,
     "list_item": _list_item, "tuple_item": _tuple_item, "dict_keys": _dict_keys, "dict_walk": _dict_walk,
     "bits": _bits, "equal": _equal, "tensor": _tensor, "strides": _strides, "flags": _flags, "mode": _mode,

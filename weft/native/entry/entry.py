@@ -247,6 +247,13 @@ class Lowering:
         else:
             self.rows.append((check.op, 0, *self.operands(check)))
 
+    def need_surely(self, check: Expression) -> None:
+        """The same, where a guard of Python's asks for no less."""
+        self.need(check)
+        op, *rest = self.rows[-1]
+        if op == "is_object" and check.op == op:
+            self.rows[-1] = ("is_surely", *rest)
+
     def register(self, value: Expression) -> int:
         """The register of a value."""
         found = self.registers.get(value)
@@ -394,6 +401,10 @@ SAMPLES: Final[dict[type, Any]] = {
     types.MethodType: lambda: _METHOD,
     types.CellType: lambda: _CELL,
 }
+_STATIC: Final[Any] = staticmethod(_SAMPLE)
+_OF_CLASS: Final[Any] = classmethod(_SAMPLE)
+SAMPLES[staticmethod] = lambda: _STATIC
+SAMPLES[classmethod] = lambda: _OF_CLASS
 KEYED: Final[tuple[dict[Any, int], ...]] = ({"a": 1}, {1: 1})
 
 
@@ -478,6 +489,10 @@ class _Method(ctypes.Structure):
 FASTCALL: Final = 0x80
 
 
+NEVER: Final = object()
+"""What an entry gives where Python's guards would fail, too."""
+
+
 class Entrance:
     """What all entries for one class of tensors share: the machine code, and addresses."""
 
@@ -492,14 +507,18 @@ class Entrance:
         self.new.restype = ctypes.py_object
         self.new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
 
-    def make(self, lowering: Lowering, returned: Sequence[int], miss: Any, run: Run | None) -> Any:
-        """The builtin function of these checks: `miss`, or a tuple of outputs and registers."""
+    def make(
+        self, lowering: Lowering, returned: Sequence[int], miss: Any, run: Run | None, never: Any = None
+    ) -> Any:
+        """The builtin function of these checks: `miss`, or a tuple of outputs and registers. `never` says
+        that Python's checks would fail, too."""
         checks = lowering.rows
         raw = np.zeros(len(HEADER), np.int64)
         raw[HEADER.index("alive")] = 1  # before anything that it needs can be gone
         holding = Holding(raw)
         holding.keep.append(self)
         values: dict[str, Any] = {"miss": holding.address(miss)}
+        values["never"] = holding.address(miss if never is None else never)
         values |= {"api": _data(self.api), "checks": len(checks), "returned": len(returned)}
         values["checks_at"] = holding.table([holding.row(check) for check in checks])
         values["returned_at"] = holding.numbers(returned)
@@ -616,13 +635,14 @@ def entry_text(slots: dict[str, int]) -> str:
     w.begin("erred")  # by a function of C's, which runs no code of others
     w.call("void", "PyErr_Clear")
     w.go("missed")
-    w.begin("missed")
-    w.leave()
-    w.resume()
-    let_go(w)
-    miss = w.header("miss")
-    w.call("void", "Py_IncRef", f"ptr {miss}")
-    w.put(f"ret ptr {miss}")
+    for label, name in (("missed", "miss"), ("refused", "never")):
+        w.begin(label)
+        w.leave()
+        w.resume()
+        let_go(w)
+        answer = w.header(name)
+        w.call("void", "Py_IncRef", f"ptr {answer}")
+        w.put(f"ret ptr {answer}")
     slot_lines = [f"  {slot} = alloca i64" for slot in w.slots]
     return "\n".join([PROLOGUE, *slot_lines, "  br label %look", *w.lines, "}", *DECLARATIONS]) + "\n"
 

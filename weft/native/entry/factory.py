@@ -26,6 +26,7 @@ from weft.native.cpu.calls import ALIGNED, WRITEABLE
 from weft.native.cpu.objects import Uncompiled
 from weft.native.cpu.pool import pool
 from weft.native.entry.entry import (
+    NEVER,
     Layout,
     Lowering,
     class_version,
@@ -61,6 +62,7 @@ class Machine:
         self.layout, self.miss, self.describe = layout, miss, describe
 
     class_version = staticmethod(class_version)
+    never: Final = NEVER
 
     def slot(self, owner: type, name: str) -> Slot:
         """A slot of a class or of one behind it, which must be one."""
@@ -208,10 +210,10 @@ class Machine:
         opened = None if direct is None or len(direct) < 3 else direct[2]
         if rest is not None:
             for check in filter(is_of_argument, checks):
-                lowering.need(check)
+                lowering.need_surely(check)
             lowering.rows.append(("call_missing", 0, rest))
         for check in checks:
-            lowering.need(check)
+            lowering.need_surely(check)
         wanted = [lowering.register(value) for value in returned]
         if direct is not None:
             found, program = direct[:2]
@@ -233,7 +235,7 @@ class Machine:
                 run.sizes = _opened.open_run(run, found, program, opened, operands)
                 for each in (*run.sizes.symbols.values(), *run.sizes.looked):
                     lowering.register(each)
-        return entrance(self.layout).make(lowering, wanted, self.miss, run)
+        return entrance(self.layout).make(lowering, wanted, self.miss, run, self.never)
 
     def backward(self, found: Any) -> Any:
         """The native function of a node's backward, the edges whose gradients it puts into leaves, and

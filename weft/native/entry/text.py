@@ -12,6 +12,7 @@ numbers. Which registers hold what is decided where expressions become rows
 Nothing that runs here can release the interpreter lock or run a user's code before all checks are done, so
 borrowed references stay good. Whatever is not as expected gives MISS; no error is raised, but interrupts
 come through: what a function of Python's raised is shown to another one, which tells them from errors.
+Where what a guard asks for is not so, as Python would find, too, the answer is NEVER: nobody asks again.
 
 # Note [Numbers that change]
 An entry whose program is a template has a second table of rows, `fills`, which compute the numbers of the
@@ -43,6 +44,7 @@ HEADER: Final = (
     "seeds_item", "calls",
     "sizes", "sizes_at", "sizes_last", "filled", "fills", "fills_at", "stores", "stores_at", "busy", "grow",
     "drops", "drops_at", "objects", "parts", "parts_at", "takes", "takes_at", "gives", "gives_at", "quiet",
+    "never",
 )  # fmt: skip
 """What stands in an entry's array, in order."""
 ROW: Final = 5
@@ -172,8 +174,8 @@ class EntryText(Writer):
         self.store("i64", inside, "%header", 8 * HEADER.index("busy"))
         self.store("i64", "0", "%entered")
 
-    def kind_is(self, value: str, kind: str) -> None:
-        self.need(self.same("ptr", self.load(value, 8), kind))
+    def kind_is(self, value: str, kind: str, otherwise: str = "missed") -> None:
+        self.need(self.same("ptr", self.load(value, 8), kind), otherwise)
 
 
 PROLOGUE: Final = f"""define ptr @enter(ptr %self, ptr %args, i64 %count) {{
