@@ -107,6 +107,20 @@ def get_device_module(device: _Any = None) -> _Any:
     return __getattr__(named.type)
 
 
+def _first_native_kernel(op: _Any, bound: _Any) -> _Any:
+    """The first eager op that may use machine code loads what makes it, where this process may have any."""
+    try:
+        found = _load("weft.native.eager").kernels()
+    except ImportError:  # of what Python has without us
+        found = None
+    if _seams.native_kernel is _first_native_kernel:
+        _seams.native_kernel = found
+    return None if found is None else found(op, bound)
+
+
+_seams.native_kernel = _first_native_kernel
+
+
 def compile(
     model: _Any = None,
     *,
