@@ -1,10 +1,11 @@
 """Eager speed beside PyTorch: one row per program, as the ratio of Weft's time to torch's in the same run.
 
-    python benchmarks/eager.py [--rows NAME ...] [--json FILE]
+    python benchmarks/eager.py [--rows NAME ...] [--threads N] [--json FILE]
 
 Needs torch (the `bench` extra). Each library runs in a process of its own with two threads, because two
 thread pools in one process disturb each other; the two take turns row by row, several times, and the best
-time of each counts.
+time of each counts. With one thread (`--threads 1`) it is the process's own time that is taken, so that the
+ratios hold beside other work.
 """
 
 from __future__ import annotations
@@ -155,6 +156,128 @@ def _(lib: Any, F: Any) -> Callable[[], Any]:
     return step
 
 
+@row("depthwise conv2d 8x64x32x32 of 3x3", 3.0)
+def _(lib: Any, F: Any) -> Callable[[], Any]:
+    x, w = lib.randn(8, 64, 32, 32), lib.randn(64, 1, 3, 3)
+    return lambda: F.conv2d(x, w, padding=1, groups=64)
+
+
+@row("depthwise conv2d forward and backward", 3.0)
+def _(lib: Any, F: Any) -> Callable[[], Any]:
+    x, w = lib.randn(8, 64, 32, 32, requires_grad=True), lib.randn(64, 1, 3, 3, requires_grad=True)
+
+    def step() -> None:
+        F.conv2d(x, w, padding=1, groups=64).sum().backward()
+        x.grad = w.grad = None
+
+    return step
+
+
+@row("LSTM cell 100 times with gradient", 1.5)
+def _(lib: Any, F: Any) -> Callable[[], Any]:
+    cell = lib.nn.LSTMCell(16, 32)
+    xs = lib.randn(100, 4, 16)
+
+    def step() -> None:
+        h, c = lib.zeros(4, 32), lib.zeros(4, 32)
+        for t in range(100):
+            h, c = cell(xs[t], (h, c))
+        h.sum().backward()
+        cell.zero_grad()
+
+    return step
+
+
+def _with_grad(lib: Any, *shape: int) -> Any:
+    return lib.randn(*shape, requires_grad=True)
+
+
+def _where(lib: Any, F: Any) -> Callable[[], Any]:
+    a, b = _with_grad(lib, 8, 8), lib.randn(8, 8)
+    mask = b > 0
+    return lambda: lib.where(mask, a, b)
+
+
+def _where_number(lib: Any, F: Any) -> Callable[[], Any]:
+    a = _with_grad(lib, 8, 8)
+    mask = a.detach() > 0
+    return lambda: lib.where(mask, a, 0.0)
+
+
+def _clamp(lib: Any, F: Any) -> Callable[[], Any]:
+    a = _with_grad(lib, 8, 8)
+    return lambda: a.clamp(-1.0, 1.0)
+
+
+def _clamp_one(lib: Any, F: Any) -> Callable[[], Any]:
+    a = lib.randn(8, 8)
+    return lambda: a.clamp(min=0.0)
+
+
+def _masked_fill(lib: Any, F: Any) -> Callable[[], Any]:
+    a = _with_grad(lib, 8, 8)
+    mask = a.detach() > 0
+    return lambda: a.masked_fill(mask, -1.0)
+
+
+def _gather(lib: Any, F: Any) -> Callable[[], Any]:
+    a, index = _with_grad(lib, 8, 8), lib.randint(0, 8, (8, 4))
+    return lambda: a.gather(1, index)
+
+
+def _layer_norm(lib: Any, F: Any) -> Callable[[], Any]:
+    a, layer = lib.randn(8, 32), lib.nn.LayerNorm(32)
+    return lambda: layer(a)
+
+
+def _embedding(lib: Any, F: Any) -> Callable[[], Any]:
+    index, layer = lib.randint(0, 10, (8,)), lib.nn.Embedding(10, 16)
+    return lambda: layer(index)
+
+
+def _cat(lib: Any, F: Any) -> Callable[[], Any]:
+    a, b = _with_grad(lib, 8, 8), lib.randn(8, 8)
+    return lambda: lib.cat([a, b], 1)
+
+
+def _chunk(lib: Any, F: Any) -> Callable[[], Any]:
+    a = _with_grad(lib, 8, 8)
+    return lambda: a.chunk(4, 1)
+
+
+def _of(made: str, call: Callable[[Any, Any, Any], Any]) -> Row:
+    def make(lib: Any, F: Any) -> Callable[[], Any]:
+        x = getattr(lib, made)(10)
+        return lambda: call(lib, F, x)
+
+    return make
+
+
+for _name, _make in {
+    "where": _where,
+    "where with a number": _where_number,
+    "clamp": _clamp,
+    "clamp(min=)": _clamp_one,
+    "masked_fill": _masked_fill,
+    "gather": _gather,
+    "layer_norm": _layer_norm,
+    "embedding": _embedding,
+    "cat": _cat,
+    "chunk": _chunk,
+    "rand": lambda lib, F: lambda: lib.rand(10),
+    "randn": lambda lib, F: lambda: lib.randn(10),
+    "randint": lambda lib, F: lambda: lib.randint(0, 10, (10,)),
+    "rand_like": _of("zeros", lambda lib, F, x: lib.rand_like(x)),
+    "randn_like": _of("zeros", lambda lib, F, x: lib.randn_like(x)),
+    "randperm": lambda lib, F: lambda: lib.randperm(10),
+    "normal_": _of("zeros", lambda lib, F, x: x.normal_()),
+    "bernoulli": _of("rand", lambda lib, F, x: lib.bernoulli(x)),
+    "multinomial": _of("rand", lambda lib, F, x: lib.multinomial(x, 2)),
+    "dropout": _of("rand", lambda lib, F, x: F.dropout(x, 0.5)),
+}.items():
+    row(f"{_name}, few elements", 1.5)(_make)
+
+
 @row("custom Function call", 1.0)
 def _(lib: Any, F: Any) -> Callable[[], Any]:
     class Scale(lib.autograd.Function):  # type: ignore[misc, name-defined]
@@ -225,29 +348,29 @@ def _(lib: Any, F: Any) -> Callable[[], Any]:
     return step
 
 
-def measure(step: Callable[[], Any], seconds: float) -> float:
+def measure(step: Callable[[], Any], seconds: float, clock: Callable[[], float]) -> float:
     """The best mean time of a call, over batches that together take about `seconds`."""
     for _ in range(3):
         step()
-    began = time.perf_counter()
+    began = clock()
     step()
-    once = max(time.perf_counter() - began, 1e-7)
+    once = max(clock() - began, 1e-7)
     calls = max(1, int(seconds / 8 / once))
     best = float("inf")
     for _ in range(8):
-        began = time.perf_counter()
+        began = clock()
         for _ in range(calls):
             step()
-        best = min(best, (time.perf_counter() - began) / calls)
+        best = min(best, (clock() - began) / calls)
     return best
 
 
-def worker(library: str) -> None:
+def worker(library: str, threads: int) -> None:
     """Times the rows named on standard input, one JSON answer a line."""
     lib = importlib.import_module(library)
     functional = importlib.import_module(f"{library}.nn.functional")
-    if library == "torch":
-        lib.set_num_threads(2)
+    lib.set_num_threads(threads)
+    clock = time.process_time if threads == 1 else time.perf_counter
     steps: dict[str, Callable[[], Any]] = {}
     for line in sys.stdin:
         name = json.loads(line)
@@ -255,17 +378,22 @@ def worker(library: str) -> None:
             if name not in steps:
                 lib.manual_seed(0)
                 steps[name] = ROWS[name][1](lib, functional)
-            answer: Any = measure(steps[name], 0.4)
+            answer: Any = measure(steps[name], 0.4, clock)
         except Exception as error:  # a row that fails is reported, not hidden
             answer = f"{type(error).__name__}: {error}"
         print(json.dumps(answer), flush=True)
 
 
-def start(library: str) -> subprocess.Popen[str]:
+def start(library: str, threads: int) -> subprocess.Popen[str]:
+    count = str(threads)
     environment = dict(
-        os.environ, OMP_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2", MKL_NUM_THREADS="2", PYTHONPATH=str(ROOT)
+        os.environ,
+        OMP_NUM_THREADS=count,
+        OPENBLAS_NUM_THREADS=count,
+        MKL_NUM_THREADS=count,
+        PYTHONPATH=str(ROOT),
     )
-    command = [sys.executable, str(Path(__file__).resolve()), "--worker", library]
+    command = [sys.executable, str(Path(__file__).resolve()), "--worker", library, "--threads", count]
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )
@@ -286,14 +414,15 @@ def main() -> None:
     parser.add_argument(
         "--rounds", type=int, default=3, help="how often the two libraries take turns (default 3)"
     )
+    parser.add_argument("--threads", type=int, default=2, help="threads of each library (default 2)")
     parser.add_argument("--json", help="write the results to this file")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        worker(options.worker)
+        worker(options.worker, options.threads)
         return
     names = [n for n in ROWS if not options.rows or any(part in n for part in options.rows)]
-    workers = {"weft": start("weft"), "torch": start("torch")}
+    workers = {library: start(library, options.threads) for library in ("weft", "torch")}
     print(f"{'row':42} {'weft':>10} {'torch':>10} {'ratio':>7} {'aim':>5}")
     results = {}
     for name in names:

@@ -46,6 +46,7 @@ MODULES = {
     "weft.files": "Checkpoints",
     "weft.jit": "Scripted functions",
     "weft.profiler": "Profiles",
+    "weft.utils.tensorboard": "What TensorBoard shows",
     "weft.testing": "Comparing results",
 }
 ELSEWHERE = "https://unpkg.com/iframe-worker/shim"

@@ -301,6 +301,7 @@ OTHER_WORDS = {
     "weft.native.cpu": "instructions of kernels, and kinds of folds",
     "weft.native.maths": "functions of numbers, as instructions of kernels",
     "weft.native.entry.checks": "Python's operators",
+    "weft.native.lower.bitwise": "instructions of kernels",
     "weft.native.lower.folds": "kinds of folds",
     "weft.native.lower.scatter": "kinds of folds",
     "weft.native.lower.numbers": "functions of Python's module math",

@@ -94,6 +94,20 @@ def __getattr__(name: str) -> _Any:
     raise AttributeError(f"module 'weft' has no attribute {name!r}")
 
 
+def _first_native_kernel(op: _Any, bound: _Any) -> _Any:
+    """The first eager op that may use machine code loads what makes it, where this process may have any."""
+    try:
+        found = _load("weft.native.eager").kernels()
+    except ImportError:  # of what Python has without us
+        found = None
+    if _seams.native_kernel is _first_native_kernel:
+        _seams.native_kernel = found
+    return None if found is None else found(op, bound)
+
+
+_seams.native_kernel = _first_native_kernel
+
+
 def compile(
     model: _Any = None,
     *,

@@ -129,7 +129,6 @@ def eager(graph_module: Any, _example_inputs: list[Any], **_options: Any) -> Cal
 register_backend(aot_backends.aot_eager, name="aot_eager")
 aot = aot_backends.aot
 _native: Any = lazy("weft.native.backend")
-_native_eager: Any = lazy("weft.native.eager")
 _native_engine: Any = lazy("weft.native.cpu.engine")
 
 _reference: Any = lazy("weft.native.program.reference")
@@ -147,10 +146,6 @@ def _native_backend(how: str = "native") -> BackendFunction:
         counting.refuse(reason)
         counting.strict(reason)
 
-    if not _native_engine.unusable():
-        seams.native_kernel = (
-            _native_eager.native_kernel
-        )  # the machine code that eager ops may use is at hand from here on
     layout = _native.Layout(
         lambda value: getattr(value, "array", value),
         wrap,
@@ -717,5 +712,5 @@ seams.loudly = _loudly
 seams.is_compiling = is_compiling
 read_environment()
 # Last: a module whose import is interrupted is imported again, and would be told everything twice.
-settings.watchers.append(lambda name: reset() if name in ("nan_trace", "debug") else None)
+settings.watchers.append(lambda name: reset() if name in ("nan_trace", "debug", "bitwise") else None)
 counting.watchers.append(_on_note)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -138,3 +140,57 @@ def test_threads_that_come_first_at_once_are_no_numbers_that_vary(monkeypatch: p
         assert all(found is not None for found in threads.map(call, range(8)))
     assert not eager._builds[op].settled
     eager._builds.pop(op, None)
+
+
+DEPTHWISE: tuple[Any, ...] = ((2, 1), (1, 1), (1, 1), 16)
+LEFT, TABLE = (4, 16, 32, 33), (16, 1, 3, 3)
+
+
+@pytest.mark.parametrize("expanded", [False, True])
+@pytest.mark.parametrize("name", ["convolution", "convolution_input", "convolution_weight"])
+def test_grouped_convolutions_are_native(name: str, expanded: bool) -> None:
+    op = REGISTRY[name]
+    x, w = array(np.float32, *LEFT), array(np.float32, *TABLE)
+    out = BY_QUALIFIED_NAME["convolution"].on_arrays((x, w, None, *DEPTHWISE[:3], False, (0, 0), 16))
+    g = (
+        np.broadcast_to(np.float32(0.5), (8, *out.shape[1:]))
+        if expanded
+        else array(np.float32, 8, *out.shape[1:])
+    )
+    x = array(np.float32, 8, *LEFT[1:])
+    bound = {
+        "convolution": (x, w, None, *DEPTHWISE[:3], False, (0, 0), 16),
+        "convolution_input": (g, w, x.shape, (2, 1), ((1, 1), (1, 1)), (1, 1), 16),
+        "convolution_weight": (g, x, w.shape, (2, 1), ((1, 1), (1, 1)), (1, 1), 16),
+    }[name]
+    found = eager.native_kernel(op, bound)
+    assert found is not None
+    seams.native_kernel = None
+    expected = op.on_arrays(bound)
+    assert found.dtype == expected.dtype and found.strides == expected.strides
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_layouts_that_keep_changing_are_left_to_array_kernels() -> None:
+    op = REGISTRY["mish"]
+    eager._builds.pop(op, None)
+    made = [
+        eager.native_kernel(op, op.signature.bind((array(np.float32, SIZE + 1000 + n),), {}))
+        for n in range(20)
+    ]
+    assert [each is not None for each in made] == [n < settings.recompile_limit for n in range(20)]
+    eager._builds.pop(op, None)
+
+
+def test_native_kernels_need_no_compiled_function() -> None:
+    code = """
+import sys
+import weft
+x = weft.randn(300, 300)
+assert "weft.native" not in sys.modules
+weft.sigmoid(x)
+from weft.native import eager
+assert [str(key[0]) for key in eager._programs] == ["<op sigmoid>"]
+assert "weft.compiler" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -111,7 +111,8 @@ def test_every_composite_runs_on_types_or_says_what_it_does() -> None:
 
 def test_the_facts_of_a_record_are_its_fields() -> None:
     assert set(DEFAULTS) == set(OpFacts.__annotations__)
-    fields = set(Op.__slots__) - {"name", "kind", "signature", "known", "known_scalar", "face", "operands"}
+    made = {"name", "kind", "signature", "known", "known_scalar", "face", "operands", "alike", "paths"}
+    fields = set(Op.__slots__) - made
     assert fields - {"kernel", "rule", "promotion", "body"} == set(DEFAULTS)
 
 

@@ -101,6 +101,18 @@ def inplace_face() -> Any:
     return shown(x, x - 1, 1 - x, -x)
 
 
+def settled_calls() -> Any:
+    x, mask = leaf(2, 2), weft.tensor([True, False])
+    chosen = [weft.where(mask, x, 0.0) for _ in range(3)]
+    chosen[2].sum().backward()
+    return [*shown(*chosen, x.grad), type(chosen[2].grad_fn).__name__]
+
+
+def drawn_ahead() -> Any:
+    weft.manual_seed(3)
+    return shown(*[weft.randn(4) for _ in range(5)])
+
+
 class Seen(weft.overrides.TorchFunctionMode):
     """Notes the names of what is called."""
 
@@ -454,6 +466,8 @@ USES: dict[str, FirstUse] = {
     "lazy modules": FirstUse(late_modules, ("core/lazy.py",)),
     "classes of results": FirstUse(named_results, ("ops/return_types.py", TENSOR + "faces.py")),
     "backwards of many ops": FirstUse(backward_of_many, (TENSOR + "backward.py",), quick=False),
+    "settled calls": FirstUse(settled_calls, (TENSOR + "settled.py",)),
+    "numbers drawn ahead": FirstUse(drawn_ahead, ("ops/ahead.py",), shared=False),
     "streams of numbers": FirstUse(drawn, ("ops/philox.py", "core/generator.py")),
     "calls of NumPy": FirstUse(captured_array, ("capture/array_program.py",)),
     # Scripted functions, classes, and their generated code.

@@ -38,6 +38,10 @@ class Settings:
     "full", all are compiled at level 2 at once; with "draft", none ever is. Results are the same, bit by bit
     (but for the signs of NaNs). `WEFT_TIERS` sets it from the start."""
 
+    bitwise: bool = False
+    """Compiled code gives eager's bits: what machine code would round otherwise (products, sums, functions)
+    is left to eager's kernels, between pieces of machine code. Programs are made for single sizes."""
+
     watchers: ClassVar[list[Callable[[str], None]]] = []
     """Called with a setting's name after it was assigned: hot paths do not ask, they are told."""
 

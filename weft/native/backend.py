@@ -25,6 +25,7 @@ from weft.core.logs import is_heard, log, observers, tell
 from weft.core.once import lock
 from weft.core.recent import Recent
 from weft.core.records import record
+from weft.core.settings import settings
 from weft.core.varying import VARYING, Builds, Staying, Varying
 from weft.graph.node import READ_FROM
 from weft.graph.text import READS_GRAPH, TAKES_SIZES
@@ -245,10 +246,11 @@ class Compiled:
             raise Uncompiled(unusable())
         if self.unread:
             raise Uncompiled("sizes that are computed elsewhere")
-        if self.places and self.opens:
+        module = self.module_for(arrays)
+        if self.places and self.opens and not settings.bitwise:  # of open sizes nobody knows how arrays lie
             return self.open_program(arrays)
-        make = partial(self.new, self.graph_module)
-        return kept_or_made(self.module_for(arrays), arrays, make, is_watched())
+        made_of = module if self.opens else self.graph_module
+        return kept_or_made(module, arrays, partial(self.new, made_of), is_watched())
 
     def open_program(self, arrays: list[Any]) -> Program:
         """The first program of a template, of a kept one where there is one for these sizes."""

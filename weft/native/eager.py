@@ -7,6 +7,7 @@ it. One idea: an op is a program of one node, made once per layout of its argume
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -30,6 +31,12 @@ _builds: dict[Op, Builds] = {}
 """By op: whether its numbers vary, see Note [Numbers that vary] in `weft.core.varying`."""
 _making = lock()
 _run: Any = lazy("weft.native.program.executable")
+_engine: Any = lazy("weft.native.cpu.engine")
+
+
+def kernels() -> Callable[[Op, tuple[Any, ...]], Any] | None:
+    """What gives native kernels, unless this process may have none."""
+    return None if _engine.unusable() else native_kernel
 
 
 def native_kernel(op: Op, bound: tuple[Any, ...]) -> Any:
@@ -39,6 +46,8 @@ def native_kernel(op: Op, bound: tuple[Any, ...]) -> Any:
     for value in bound:
         kind = type(value)
         if kind is np.ndarray:
+            if not value.flags.c_contiguous and 0 in value.strides and op.native_above is not True:
+                value = np.ascontiguousarray(value)  # a sum's gradient; of such, few ops give the layout back
             if not value.flags.c_contiguous or not value.flags.aligned:
                 return None
             key.append((value.shape, value.dtype))
@@ -46,7 +55,7 @@ def native_kernel(op: Op, bound: tuple[Any, ...]) -> Any:
         elif kind is float:
             key.append(float)
             inputs.append(value)
-        elif kind is tuple and all(type(item) is int for item in value):
+        elif kind is tuple and _is_of_ints(value):
             key.append(value)
         elif kind in SIMPLE:
             key.append((kind, value))
@@ -59,8 +68,7 @@ def native_kernel(op: Op, bound: tuple[Any, ...]) -> Any:
         if not builds.wants(found):
             return None
         if _remember(found, op, bound, inputs):
-            alike = [None if type(each) is tuple and each[:1] == (int,) else each for each in found]
-            builds.made(tuple(alike))
+            builds.made(tuple([_but_for_sizes(each) for each in found]))
     program = _programs.get(found)
     if program is None:
         return None
@@ -69,6 +77,18 @@ def native_kernel(op: Op, bound: tuple[Any, ...]) -> Any:
     except Changed:
         return None
     return tuple(results) if len(results) > 1 else results[0]
+
+
+def _is_of_ints(value: tuple[Any, ...]) -> bool:
+    """Whether a tuple holds ints, or tuples of them."""
+    return all(type(item) is int or (type(item) is tuple and _is_of_ints(item)) for item in value)
+
+
+def _but_for_sizes(part: Any) -> Any:
+    """A part of a key without whole numbers, those of shapes among them."""
+    if type(part) is not tuple or part[:1] == (int,):
+        return None if type(part) is tuple else part
+    return (len(part[0]), part[1]) if len(part) == 2 and isinstance(part[1], np.dtype) else part
 
 
 def _remember(key: Any, op: Op, bound: tuple[Any, ...], inputs: list[Any]) -> bool:

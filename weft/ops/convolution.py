@@ -102,6 +102,11 @@ def _weight_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(1, 2, 3, 4), make(1, 2, 4, 4), (2, 1, 2, 2), (1, 1), ((0, 1), (1, 0)), (2, 1), 2)
 
 
+def is_grouped(*bound: Any) -> bool:
+    """Whether channels come in groups, of which NumPy's products see one at a time."""
+    return bool(bound[-1] > 1)
+
+
 convolution_forward: Op = contract(
     "convolution_forward",
     lambda x, w, stride, padding, dilation, groups, counts: kernels.forward(x, w, stride, padding, dilation,
@@ -125,7 +130,7 @@ convolution_input: Op = contract(
         lambda g, _out, left, _w, _shape, *geometry: convolution_weight(left, g, _w.shape, *geometry),
     ),
     batch=_batch_input, samples=_input_samples, method=False, function=False, out=False,
-    refuses="nothing", lowering="conv",
+    refuses="nothing", lowering="conv", native_above=is_grouped,
 )  # fmt: skip
 convolution_weight: Op = contract(
     "convolution_weight", kernels.grad_weight,
@@ -136,7 +141,7 @@ convolution_weight: Op = contract(
         lambda g, _out, left, _x, _shape, *geometry: convolution_input(left, g, _x.shape, *geometry),
     ),
     batch=_batch_weight, samples=_weight_samples, method=False, function=False, out=False,
-    refuses="nothing", lowering="conv",
+    refuses="nothing", lowering="conv", native_above=is_grouped,
 )  # fmt: skip
 
 
@@ -369,7 +374,7 @@ convolution = contract(
     "output_padding: Any, groups: int",
     vjp=(_input_vjp, _weight_vjp, _bias_vjp), batch=_batch, amp="lower", samples=_convolution_samples,
     method=False, out=False,
-    refuses="nothing", lowering="conv",
+    refuses="nothing", lowering="conv", native_above=is_grouped,
 )  # fmt: skip
 
 

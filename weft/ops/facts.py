@@ -100,7 +100,9 @@ class OpFacts(TypedDict, total=False):
     cheap: bool  # whether it may be computed again instead of saved
     emit: Any
     lowering: str | None  # the module `weft.native.lower....` that has its rule
-    native_above: bool  # whether large arrays are left to machine code
+    native_above: (
+        bool | Callable[..., bool]
+    )  # whether large arrays are left to machine code, or for which arguments
     overwrites: (
         bool  # whether the kernel may leave its result in its first operand, though it has no such form
     )

@@ -8,7 +8,7 @@ kernel, everything else in the type rule.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -51,6 +51,7 @@ from weft.ops.view import (
 )
 
 ndarray = np.ndarray
+INT64: Final = dtypes.int64.numpy
 INTEGERS = (dtypes.int32, dtypes.int64)
 
 
@@ -70,6 +71,10 @@ def check_bounds(
     """Raises for positions outside [low, size). The text may name {bad} and {size}."""
     if not positions.size:
         return
+    if type(positions) is ndarray and positions.dtype is INT64 and not low:
+        as_unsigned = positions.view(np.uint64)
+        if MODULES[ndarray].maximum.reduce(as_unsigned, axis=None) < size:  # what is negative is large then
+            return
     least, most = positions.min(), positions.max()
     if least < low or most >= size:
         raise error(text.format(bad=int(_first_bad(positions, low, size)), size=size, dim=dim))
@@ -135,6 +140,14 @@ def _gather(x: Array, dim: int, positions: Array, sparse_grad: bool) -> Array:
     places = positions.reshape(1) if not positions.ndim else positions
     dim = wrap_dim(dim, source.ndim)
     check_bounds(places, source.shape[dim], OUT_OF_BOUNDS, dim=dim)
+    if xp is np and places.ndim <= 2 and places.dtype.kind == "i":
+        if places.ndim == 1:
+            taken = source.take(places)
+        elif dim:
+            taken = source[xp.arange(len(places))[:, None], places]
+        else:
+            taken = source[places, xp.arange(places.shape[1])]
+        return row_major(taken).reshape(positions.shape)
     source = source[tuple(FULL if i == dim else slice(n) for i, n in enumerate(places.shape))]
     return xp.take_along_axis(source, row_major(places), dim).reshape(positions.shape)
 
@@ -504,7 +517,20 @@ def _where_rule(condition: TensorType, x: TensorType | Number, y: TensorType | N
     return TensorType(shape, result, common_device(types))
 
 
+BOOLEAN: Final = dtypes.bool_.numpy
+PLAIN_FLOATS: Final = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+
+
 def _where(condition: Array, x: Array | Number, y: Array | Number) -> Array:
+    if condition.dtype is BOOLEAN and type(condition) is ndarray:
+        xp = MODULES[ndarray]
+        if type(x) is ndarray and x.dtype in PLAIN_FLOATS:
+            if type(y) is ndarray and y.dtype is x.dtype:
+                return xp.where(condition, x, y)
+            if type(y) is float:
+                return xp.where(condition, x, x.dtype.type(y))
+        elif type(x) is float and type(y) is ndarray and y.dtype in PLAIN_FLOATS:
+            return xp.where(condition, y.dtype.type(x), y)
     kind = _where_dtype(x, y).numpy
     if condition.dtype != bool:
         condition = condition != 0

@@ -23,7 +23,7 @@ NAMES: Final = frozenset({
     "sigmoid_backward", "silu", "mish", "logsigmoid", "softplus", "gelu", "gelu_backward", "hardsigmoid",
     "hardswish", "erf", "erfc", "logit", "xlogy", "softmax", "log_softmax", "softmax_backward",
     "log_softmax_backward", "layer_norm", "norm_backward", "huber_elements", "sinc",
-    "smooth_l1_elements",
+    "smooth_l1_elements", "convolution", "convolution_input", "convolution_weight",
 })  # fmt: skip
 """Ops whose kernels take several steps, and have native ones that take one."""
 
@@ -35,9 +35,11 @@ def native_above(op: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
     def run(first: Any, *rest: Any, **options: Any) -> Any:
         native = seams.native_kernel
         if native is not None and type(first) is ndarray and first.size > FEW and not options:
-            found = native(op, (first, *rest))
-            if found is not None:
-                return found
+            wanted = op.native_above
+            if wanted is True or wanted(first, *rest):
+                found = native(op, (first, *rest))
+                if found is not None:
+                    return found
         return kernel(first, *rest, **options)
 
     return run

@@ -63,6 +63,8 @@ import numpy as np
 from weft.core.arrays import NUMPY, Array, ArrayModule, namespace
 from weft.core.dtypes import ALL
 from weft.core.interrupts import let_through
+from weft.ops.ahead import MOST as MOST_AHEAD
+from weft.ops.ahead import drawn_ahead
 
 MULTIPLIER: Final = (0xD2E7470EE14C6C93, 0xCA5A826395121157)  # Philox4x64's, for counter words 0 and 2
 WEYL: Final = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)  # what each round adds to the key
@@ -410,6 +412,25 @@ def normal_numbers(first: Array, second: Array, xp: ArrayModule = NUMPY) -> Arra
     return radius * _circle(second.copy(), precision)[0]
 
 
+def _standard(to: Drawn, name: str, numbers: Callable[[Array, Precision], Array]) -> Array | None:
+    """Numbers of a standard distribution, flat and to be written to, where they are few and one draw follows
+    the other.
+    """
+    count, precision = math.prod(to.shape), _precision_of(to)
+    if not 0 < count <= MOST_AHEAD or to.xp is not np or to.dtype != precision.floating:
+        return None
+
+    def compute(offset: int, count: int) -> Array:
+        with np.errstate(all="ignore"):
+            return _fill(
+                Drawn(to.key, offset, (count,), to.dtype, to.xp),
+                lambda lanes: numbers(lanes, precision),
+                precision.bits,
+            )
+
+    return drawn_ahead((name, to.dtype), to.key, to.offset, 256 // precision.bits, count, compute)
+
+
 # -- continuous draws ------------------------------------------------------------------------------
 
 
@@ -432,7 +453,10 @@ def uniform(to: Drawn, low: float = 0.0, high: float = 1.0) -> Array:
     if to.dtype in _REAL:
         return _pairs("uniform", to, low, high)
     digits, precision = _DIGITS[to.dtype], _precision_of(to)
+    ready = _standard(to, "uniform", lambda lanes, precision: _unit(lanes, digits, precision))
     if low == 0 and high == 1:
+        if ready is not None:
+            return ready.reshape(to.shape)
         return _fill(to, lambda lanes: _unit(lanes, digits, precision), precision.bits)
     kind = precision.floating.type
     with np.errstate(all="ignore"):
@@ -440,13 +464,15 @@ def uniform(to: Drawn, low: float = 0.0, high: float = 1.0) -> Array:
         # Rounding may reach `high`, which is not in the range: stop at the dtype's last number before it.
         last = kind(np.nextafter(to.dtype.type(high), to.dtype.type(low)))
 
-    def numbers(lanes: Array, precision: Precision) -> Array:
-        result = _unit(lanes, digits, precision)
+    def spread(result: Array) -> Array:
         result *= end - start
         result += start
         return to.xp.minimum(result, last, out=result)
 
-    return _floating(to, numbers)
+    if ready is not None:
+        with np.errstate(all="ignore"):
+            return spread(ready).reshape(to.shape)
+    return _floating(to, lambda lanes, precision: spread(_unit(lanes, digits, precision)))
 
 
 @_draw
@@ -457,15 +483,20 @@ def normal(to: Drawn, mean: complex = 0.0, std: float = 1.0) -> Array:
         result += mean
         return result
 
-    def numbers(lanes: Array, precision: Precision) -> Array:
-        result = _standard_normal(lanes, precision, to.xp)
+    def spread(result: Array) -> Array:
         if std != 1:
             result *= float(std)
         if mean != 0:
             result += float(mean)  # type: ignore[arg-type]  # complex only above
         return result
 
-    return _floating(to, numbers)
+    ready = _standard(to, "normal", lambda lanes, precision: _standard_normal(lanes, precision, to.xp))
+    if ready is not None:
+        if mean == 0 and std == 1:
+            return ready.reshape(to.shape)
+        with np.errstate(all="ignore"):
+            return spread(ready).reshape(to.shape)
+    return _floating(to, lambda lanes, precision: spread(_standard_normal(lanes, precision, to.xp)))
 
 
 @_draw

@@ -80,7 +80,7 @@ class Op:
 
     __slots__ = (
         "name", "kind", "signature", "kernel", "rule", "promotion", "body", "known", "known_scalar", "face",
-        "operands", *DEFAULTS,
+        "operands", "alike", "paths", *DEFAULTS,
     )  # fmt: skip
     vjp: tuple[Rule | None, ...] | Joint | None
     jvp: Rule | None
@@ -111,7 +111,7 @@ class Op:
     cheap: bool
     emit: Any
     lowering: str | None
-    native_above: bool
+    native_above: bool | Callable[..., bool]
     overwrites: bool
     trusted: bool
     namespace: str
@@ -151,7 +151,9 @@ class Op:
             self.kernel = native_above(self, kernel)
         self.known: set[Any] = set()  # dtypes (or tuples of them) for which the kernel alone is right
         self.known_scalar: dict[type, set[np.dtype[Any]]] = {float: set(), int: set()}
+        self.paths: dict[Any, Callable[..., Any]] | None = {}  # of `weft.tensor.settled`
         self.operands = _ufunc_operands(self)
+        self.alike = _operands_alike(self)
         self.face: Callable[..., Any] = _no_face
         if self.qualified_name in REGISTRY:
             raise ValueError(f"op {self.qualified_name!r} is defined twice")
@@ -188,9 +190,25 @@ class Op:
                     let_through(error)
                     kernel: Any = self.kernel
                     return quiet(kernel, *args, out=...)
+        elif self.alike == len(args) and type(args[0]) is ndarray and not kwargs:
+            kind = args[0].dtype
+            for value in args:
+                if type(value) is not ndarray or value.dtype is not kind:
+                    break
+            else:
+                alone: Any = self.kernel
+                if kind in self.known:
+                    return as_array(quiet(alone, *args))
         elif self.kind is Kind.VIEW and not kwargs and type(args[0]) is ndarray:
             if len(args) == 1 or type(args[1]) not in INTERPRETERS:
                 return self.kernel(*self.signature.bind(args, kwargs))  # type: ignore[misc]
+        elif not kwargs and type(args[0]) in FACED and len(args) <= self.signature.positional:
+            for value in args:
+                kind = type(value)
+                if kind in INTERPRETERS or kind is list or kind is tuple:
+                    break
+            else:
+                return self.face(*args)
         for value in args:
             kind = type(value)
             if kind is ndarray or kind in DEVICES:
@@ -244,6 +262,11 @@ INTERPRETERS: Final[dict[type, Callable[[Op, tuple[Any, ...], dict[str, Any]], A
 """Value classes that take op calls over (`Batched`): class to handler."""
 
 
+FACED: Final[set[type]] = set()
+"""Classes of the tensor layer: a call whose first argument is of one goes to the face, unless an interpreter
+takes it."""
+
+
 class Ops:
     """Late-bound access to every op, for rules that need one from a module imported later: `ops.mul`,
     `ops.linalg_inv`.
@@ -268,6 +291,18 @@ def _ufunc_operands(op: Op) -> int:
     if op.promotion is None or not isinstance(kernel, np.ufunc) or kernel.nin > 2:
         return 0
     return int(kernel.nin)
+
+
+def _operands_alike(op: Op) -> int:
+    """How many operands a promoting op passes straight to its kernel, which is no ufunc, where they have one
+    dtype that it knows; 0 if there is more to it.
+    """
+    if op.promotion is None or op.kernel is None or isinstance(op.kernel, np.ufunc):
+        return 0
+    plain = type(op.promotion).run is Promotion.run and type(op.promotion).operands is Promotion.operands
+    return (
+        len(op.signature.tensor_slots) if plain and all(p.is_tensor for p in op.signature.parameters) else 0
+    )
 
 
 def _no_face(*_args: object, **_kwargs: object) -> Any:

@@ -101,11 +101,13 @@ def check_joined(_op: Op, target: Any, value: Any, tensors: Any) -> None:
 
 
 def _cat(tensors: Sequence[Array], dim: int) -> Array:
-    parts = [x for x in tensors if not _skipped(x.shape)] or tensors[:1]
+    parts = [x for x in tensors if x.shape != (0,)] or tensors[:1]
     first = tensors[0].dtype
     xp = namespace(*tensors)
     if all(x.dtype is first for x in tensors):
         joined = xp.concatenate(parts, dim)
+        if joined.ndim < 4 and joined.flags.c_contiguous:
+            return joined
     else:
         kind = joined_dtype([type_of(x) for x in tensors]).numpy
         joined = xp.concatenate([x.astype(kind, copy=False) for x in parts], dim)

@@ -184,10 +184,19 @@ def _basic_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3, 4), ())
 
 
+def _set_in_zeros(op: Op, g: TensorLike, x: TensorType, key: tuple[Any, ...]) -> Any:
+    """The gradient of a part: it, where that lies among zeros."""
+    if type(g) is np.ndarray and None not in key and ... not in key:
+        result = np.zeros(x.shape, g.dtype)
+        result[key] = g
+        return result
+    return embed(g, x.shape, ((op, (key,), None),))
+
+
 def _basic_op(name: str, node: str) -> Op:
     op: Op = view_family(
         name, _basic, lambda x, key: like(x, basic_shape(x.shape, key)), "input: Tensor, key: Any",
-        trusted=True, vjp=lambda g, _out, _x, key: embed(g, _x.shape, ((op, (key,), None),)), method=False,
+        trusted=True, vjp=lambda g, _out, _x, key: _set_in_zeros(op, g, _x, key), method=False,
         function=False, node=node, samples=_basic_samples, batch=batch_basic,
     )  # fmt: skip
     return op

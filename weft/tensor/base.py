@@ -29,6 +29,7 @@ from weft.core.devices import DEVICES, HOST
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import Size
+from weft.ops.record import FACED
 from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.meta import MetaArray, contiguous_strides
 from weft.tensor.methods import Methods
@@ -231,6 +232,7 @@ class Parameter(Tensor, metaclass=ParameterKind):
 
 
 PLAIN = frozenset({Tensor, Parameter})
+FACED.update(PLAIN)
 
 new = object.__new__
 

@@ -28,7 +28,7 @@ from weft.ops.record import REGISTRY, ops, quiet
 from weft.tensor.base import PLAIN, Tensor, fresh, method, public, wrap
 from weft.tensor.inplace import check_writable, dispatch_inplace
 from weft.tensor.meta import MetaArray
-from weft.tensor.overrides import offer_function
+from weft.tensor.overrides import handling, offer_function
 from weft.tensor.views import check_overlap, overlaps_itself
 
 if TYPE_CHECKING:
@@ -175,9 +175,8 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 @method
 def item(self: Tensor) -> Any:
     """The one element, as a Python number."""
-    mode = modes.current()
-    if (type(mode) is not bool and mode.dispatch) or type(self) not in PLAIN:
-        handled, result = offer_function(mode, "_local_scalar_dense", self)
+    if handling:
+        handled, result = offer_function(modes.current(), "_local_scalar_dense", self)
         if handled:
             return result
     array = self.array

@@ -42,6 +42,7 @@ from weft.tensor.meta import (
 )
 from weft.tensor.plan import OUT, Plan, plan_of
 from weft.tensor.saved import pack_saved
+from weft.tensor.settled import UNSURE, settle
 from weft.tensor.storage import rearrange
 from weft.tensor.tape import INFERENCE, complex_class, next_sequence
 from weft.tensor.views import check_overlap, make_view, refresh, refuse_overlap
@@ -123,6 +124,8 @@ def dispatch(op: Op, bound: tuple[Any, ...], casts: bool = True) -> Any:
         arrays = op.on_arrays(raw) if op.kind is not Kind.CREATE else create_at(op, raw, types)
         if op.trusted and op.promotion is None and tensors and not involves_complex(tensors, []):
             op.known.add(dtypes_key(tensors))
+        if type(mode) is bool and op.paths is not None:
+            settle(op, original, types, arrays)
     results = finish_call(op, bound, tensors, arrays, mode, grad)
     if bound is not original and isinstance(results, Tensor) and results.node is not None:
         watch_indices(op, original, results.node)
@@ -165,7 +168,6 @@ def hollow_key(op: Op, bound: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple(key) if hollow else None
 
 
-UNSURE = object()
 NUMBERS: Final = frozenset({bool, int, float, complex, type(None)})
 """Classes of Python's own numbers, and of what stands for none."""
 
@@ -460,7 +462,8 @@ def record(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], results: Any, 
 
 
 def involves_complex(inputs: list[Any], outputs: list[Tensor]) -> bool:
-    return any(isinstance(v, Tensor) and v.array.dtype.kind == "c" for v in (*inputs, *outputs))
+    kinds = [value.array.dtype.kind for value in (*inputs, *outputs) if isinstance(value, Tensor)]
+    return "c" in kinds
 
 
 def build_node(
@@ -477,18 +480,25 @@ def build_node(
     node.hooks = None
     node.params = tuple(bound[i] for i in plan.plain_slots)
     inputs = flat_inputs(plan, bound)
-    refs = [(v.node or v) if isinstance(v, Tensor) and v.tracked else None for v in inputs]
-    node.next = tuple(refs)
-    indices = tuple(v.index if isinstance(v, Tensor) else 0 for v in inputs)
-    node.slots = indices if any(indices) else None
+    edges: list[Any] = []
+    indices: list[int] = []
     types: list[Any] = []
     for value in inputs:
-        types += [value.array.shape, value.array.dtype] if isinstance(value, Tensor) else [None, None]
+        if isinstance(value, Tensor):
+            edges.append((value.node or value) if value.tracked else None)
+            indices.append(value.index)
+            types += (value.array.shape, value.array.dtype)
+        else:
+            edges.append(None)
+            indices.append(0)
+            types += (None, None)
+    node.next = tuple(edges)
+    node.slots = tuple(indices) if any(indices) else None
     if out is not None:
-        types += [out.shape, out.dtype]
+        types += (out.shape, out.dtype)
     else:
-        node.outputs = tuple(TensorType(o.array.shape, BY_NUMPY[o.array.dtype], o.device) for o in outputs)
-        types += [node.outputs, None]
+        node.outputs = tuple(map(typed, outputs))
+        types += (node.outputs, None)
     node.types = tuple(types)
     _save(node, plan, bound, out, outputs, keep_self)
     if type(mode) is not bool:
@@ -511,11 +521,10 @@ def flat_inputs(plan: Plan, bound: tuple[Any, ...]) -> list[Any]:
 def _save(
     node: Node, plan: Plan, bound: tuple[Any, ...], out: object, outputs: list[Tensor], keep_self: object
 ) -> None:
-    needs = tuple(
-        any(isinstance(v, Tensor) and v.tracked for v in (bound[s] if s in plan.list_slots else (bound[s],)))
-        for s in plan.op.signature.input_slots
-    )
-    wanted = plan.saved_for(needs)
+    if not plan.saved:
+        node.saved, node.versions = (), None
+        return
+    wanted = plan.saved_for(tuple([_needs(bound[slot]) for slot in plan.op.signature.input_slots]))
     saved: list[Any] = []
     versions: list[Any] = []
     for source in plan.saved:
@@ -539,6 +548,13 @@ def _save(
                 versions += version_pair(tensor)
     node.saved = tuple(saved)
     node.versions = tuple(versions) if versions else None
+
+
+def _needs(value: Any) -> bool:
+    """Whether a gradient flows to a tensor, or to one of a list."""
+    if type(value) is list or type(value) is tuple:
+        return any(map(_needs, value))
+    return isinstance(value, Tensor) and value.tracked
 
 
 def watch_indices(op: Op, bound: tuple[Any, ...], node: Node) -> None:

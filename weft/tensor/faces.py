@@ -16,7 +16,7 @@ import numpy as np
 import weft.tensor.source as source
 from weft.core import modes
 from weft.core.arrays import as_array
-from weft.core.device import is_plain
+from weft.core.device import cpu, is_plain
 from weft.core.interrupts import let_through
 from weft.ops.descriptions import documentation
 from weft.ops.record import REGISTRY, Op, run_quietly
@@ -28,8 +28,10 @@ from weft.tensor.face_signatures import FaceSignature
 from weft.tensor.inplace import dispatch_inplace
 from weft.tensor.node_names import labelled
 from weft.tensor.plan import plan_of
+from weft.tensor.settled import UNSURE, has_paths
 from weft.tensor.tape import next_sequence
 from weft.tensor.views import attach_view, refresh
+from weft.tensor.wrapper import levels
 
 SHARED: dict[str, Any] = {
     "Tensor": Tensor,
@@ -54,6 +56,10 @@ SHARED: dict[str, Any] = {
     "in_new_form": source.in_new_form,
     "let_through": let_through,
     "NUMBERS": NUMBERS,
+    "UNSURE": UNSURE,
+    "CPU": cpu,
+    "INTS": frozenset({int}),
+    "_levels": levels.get,
 }
 
 
@@ -73,6 +79,7 @@ def stub(op: Op, name: str, write: Callable[[Op, str], str]) -> FunctionType:
             KS=op.known_scalar,
             N=plan.node_class,
             FACE=function,
+            PATHS=op.paths,
             UFUNC=getattr(op.kernel, "ufunc", None),
             INTO=getattr(op.kernel, "into", None),
             **{f"D_{p.name}": p.default for p in op.signature.parameters},
@@ -105,7 +112,8 @@ _STUB = compile(
 
 
 def function_source(op: Op, name: str) -> str:
-    return source.face_source(op, plan_of(op), name)
+    plan = plan_of(op)
+    return source.face_source(op, plan, name, has_paths(op, plan))
 
 
 def inplace_source(op: Op, name: str) -> str:

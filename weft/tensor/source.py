@@ -25,6 +25,7 @@ A dtype enters K once the dispatcher has seen the kernel agree with the rule for
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -135,8 +136,8 @@ def _prologue(op: Op) -> list[str]:
     return lines
 
 
-def face_source(op: Op, plan: Plan, name: str) -> str:
-    """The function form: `name(…, out=None)`."""
+def face_source(op: Op, plan: Plan, name: str, settles: bool = False) -> str:
+    """The function form: `name(…, out=None)`; with `settles`, that of Note [Settled calls]."""
     parameters = op.signature.parameters
     bound = "(" + "".join(f"{p.name}, " for p in parameters) + ")"
     lines = [f"def {name}({parameter_list(op, with_out=bool(op.out))}):", *_prologue(op)]
@@ -157,6 +158,15 @@ def face_source(op: Op, plan: Plan, name: str) -> str:
             lines += fast_block(op, plan, tensors, tensors[1])
         if len(tensors) > 1 and tensors[-1].annotation == OPTIONAL:
             lines += fast_block(op, plan, tensors, tensors[-1])
+    if settles:
+        classes = "".join(f"type({parameters[i].name}), " for i in plan.tensor_slots)
+        lines += [
+            f"    _p = PATHS.get(({classes}))",
+            "    if _p is not None:",
+            f"        _t = _p{bound}",
+            "        if _t is not UNSURE:",
+            "            return _t",
+        ]
     lines.append(f"    return dispatch(OP, {bound})")
     return "\n".join(lines) + "\n"
 
@@ -177,7 +187,7 @@ def _at_home(op: Op) -> list[str]:
     if op.kind is not Kind.CREATE:
         return []
     conditions = {
-        "device": "device is None",
+        "device": "(device is None or device is CPU)",
         "layout": "layout is None",
         "requires_grad": "not requires_grad",
     }
@@ -280,7 +290,7 @@ def _view_block(op: Op, plan: Plan, bound: str) -> list[str]:
         "None), 0 if m else 2)",
     ]
     if op.vjp is not None:
-        made += _record_block(op, plan, [first], None)
+        made += record_block(op, plan, [first])
     return [*lines, *_deeper([*made, "            return t"])]
 
 
@@ -299,8 +309,10 @@ def _deeper(lines: list[str]) -> list[str]:
 
 def composite_block(op: Op, bound: str) -> list[str]:
     """A composite runs its body at once where nothing can override it."""
+    if op.kind is Kind.RANDOM:
+        return _sampler_block(op, bound)
     tensors = [p.name for p in op.signature.parameters if p.is_tensor]
-    if not tensors or op.kind is Kind.RANDOM:  # what surrounds a draw is for the dispatcher to see
+    if not tensors:
         return []
     first = tensors[0]
     checks = [f"(type({first}) is Tensor or type({first}) is Parameter)"]
@@ -315,6 +327,32 @@ def composite_block(op: Op, bound: str) -> list[str]:
         f"            return labelled(BODY{bound}, {op.node!r})"
         if op.node
         else f"            return BODY{bound}",
+    ]
+
+
+def _sampler_block(op: Op, bound: str) -> list[str]:
+    """A draw of numbers from plain tensors and numbers, with nothing around that would see it."""
+    if op.signature.list_slots:
+        return []
+    checks = ["not _levels()"]
+    for p in op.signature.parameters:
+        if p.annotation == "Tensor":
+            checks.append(f"type({p.name}) in PLAIN")
+        elif p.is_tensor:
+            checks.append(f"(type({p.name}) in PLAIN or type({p.name}) in NUMBERS)")
+        elif p.annotation == "Shape":
+            checks.append(
+                f"({p.name} is None or (type({p.name}) is tuple and INTS.issuperset(map(type, {p.name}))))"
+            )
+        elif p.annotation in ("Number", "int", "float"):
+            checks.append(f"type({p.name}) in NUMBERS")
+    if not op.signature.tensor_slots:
+        checks.append("_on_cpu()")
+    body = f"labelled(BODY{bound}, {op.node!r})" if op.node else f"BODY{bound}"
+    return [
+        "    m = _mode()",
+        f"    if (m is True or m is False) and {' and '.join(checks)}:",
+        f"        return {body}",
     ]
 
 
@@ -352,7 +390,7 @@ def fast_block(op: Op, plan: Plan, tensors: list[OpParameter], scalar: OpParamet
         "            t.index = 0",
     ]
     if op.vjp is not None:
-        rest += _record_block(op, plan, tensors, scalar)
+        rest += record_block(op, plan, tensors, () if scalar is None else (scalar,))
     rest += ["            t.node = None", "            t.tracked = False", "            return t"]
     return [*lines, *_deeper(rest)]
 
@@ -414,8 +452,13 @@ def _plain_names(op: Op, plan: Plan) -> list[str]:
     return [op.signature.parameters[i].name for i in plan.plain_slots]
 
 
-def _record_block(op: Op, plan: Plan, tensors: list[OpParameter], scalar: OpParameter | None) -> list[str]:
-    live = [p for p in tensors if p is not scalar]
+def record_block(
+    op: Op, plan: Plan, tensors: list[OpParameter], absent: Sequence[OpParameter] = ()
+) -> list[str]:
+    """Puts a node behind the result `t` where an operand is tracked; `absent` are those that are numbers, or
+    none, in this call.
+    """
+    live = [p for p in tensors if p not in absent]
     pad = " " * 20
     lines = ["            if m is True:"]
     for parameter in live:
@@ -426,34 +469,34 @@ def _record_block(op: Op, plan: Plan, tensors: list[OpParameter], scalar: OpPara
     lines.append(f"                if {' or '.join(f'{p.name}.tracked' for p in live)}:")
     lines += [f"{pad}n = new(N)", f"{pad}n._seq = sequence()"]
     edges = [
-        "None" if p is scalar else f"({p.name}.node or {p.name}) if {p.name}.tracked else None"
+        "None" if p in absent else f"({p.name}.node or {p.name}) if {p.name}.tracked else None"
         for p in tensors
     ]
     lines.append(f"{pad}n.next = ({', '.join(edges)},)")
-    indices = ", ".join("0" if p is scalar else f"{p.name}.index" for p in tensors)
+    indices = ", ".join("0" if p in absent else f"{p.name}.index" for p in tensors)
     nonzero = " or ".join(f"{p.name}.index" for p in live)
     lines.append(f"{pad}n.slots = ({indices},) if {nonzero} else None")
     lines.append(f"{pad}n.hooks = None")
     plain = "".join(f"{op.signature.parameters[i].name}, " for i in plan.plain_slots)
     lines.append(f"{pad}n.params = ({plain})")
     types = "".join(
-        "None, None, " if p is scalar else f"x{i}.shape, x{i}.dtype, " for i, p in enumerate(tensors)
+        "None, None, " if p in absent else f"x{i}.shape, x{i}.dtype, " for i, p in enumerate(tensors)
     )
     types += "r.shape, r.dtype, " if plan.out_type else ""
     lines.append(f"{pad}n.types = ({types})")
-    lines += _save_lines(plan, tensors, scalar, pad)
+    lines += _save_lines(plan, tensors, absent, pad)
     lines += [f"{pad}t.node = n", f"{pad}t.tracked = True", f"{pad}return t"]
     return lines
 
 
-def _save_lines(plan: Plan, tensors: list[OpParameter], scalar: OpParameter | None, pad: str) -> list[str]:
+def _save_lines(plan: Plan, tensors: list[OpParameter], absent: Sequence[OpParameter], pad: str) -> list[str]:
     """Saves each source under the condition that some input whose rule reads it needs a gradient."""
     lines: list[str] = []
     values: list[str] = []
     versions: list[str] = []
     for source in plan.saved:
         if source == OUT:
-            condition = _save_condition(plan, tensors, scalar, OUT)
+            condition = _save_condition(plan, tensors, absent, OUT)
             if condition is None:
                 lines.append(f"{pad}t.cell = [0]")
                 values.append("r")
@@ -471,10 +514,10 @@ def _save_lines(plan: Plan, tensors: list[OpParameter], scalar: OpParameter | No
             continue
         position = plan.tensor_slots.index(source)
         name = tensors[position].name
-        if tensors[position] is scalar:
+        if tensors[position] in absent:
             values.append(f"x{position}")
             continue
-        condition = _save_condition(plan, tensors, scalar, source)
+        condition = _save_condition(plan, tensors, absent, source)
         inner = pad if condition is None else pad + "    "
         if condition is not None:
             lines += [f"{pad}s{position} = c{position} = v{position} = None", f"{pad}if {condition}:"]
@@ -493,11 +536,11 @@ def _save_lines(plan: Plan, tensors: list[OpParameter], scalar: OpParameter | No
 
 
 def _save_condition(
-    plan: Plan, tensors: list[OpParameter], scalar: OpParameter | None, source: int
+    plan: Plan, tensors: list[OpParameter], absent: Sequence[OpParameter], source: int
 ) -> str | None:
     if plan.joint is not None:
         return None
-    live = [i for i, p in enumerate(tensors) if p is not scalar]
+    live = [i for i, p in enumerate(tensors) if p not in absent]
     readers = [
         i
         for i in live

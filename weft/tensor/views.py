@@ -55,7 +55,7 @@ def make_view(op: Op, bound: tuple[Any, ...], arrays: object, mode: State) -> An
     if type(arrays) is tuple or type(arrays) is list:
         step = bound[1:]
         creation = creation or MULTIPLE
-        return type(arrays)(attach_view(parent, a, (op, step, i), creation) for i, a in enumerate(arrays))
+        return type(arrays)([attach_view(parent, a, (op, step, i), creation) for i, a in enumerate(arrays)])
     return attach_view(parent, arrays, (op, bound[1:], None), creation)
 
 

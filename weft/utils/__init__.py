@@ -8,7 +8,7 @@ from weft.utils import checkpoint as checkpoint
 
 _LATE = (
     "data", "_pytree", "_python_dispatch", "flop_counter", "hooks", "module_tracker",
-    "selective_checkpoint",
+    "selective_checkpoint", "tensorboard",
 )  # fmt: skip
 
 

@@ -18,8 +18,10 @@ from typing import Any
 import pytest
 
 import weft
+from weft.aot.runtime import direct
 from weft.aot.runtime.nodes import MOST_SIZES, OpenCalls
 from weft.aot.runtime.quick import Quick
+from weft.aot.runtime.recorded import recorded
 from weft.core.settings import settings
 from weft.nn import functional as F
 
@@ -679,3 +681,21 @@ def test_what_functions_settle_is_asked_of_each():
         weft.manual_seed(call[0])
         for one, other in zip(gradients(compiled, *call), expected, strict=True):
             weft.testing.assert_close(one, other)
+
+
+def test_a_plan_that_was_not_called_yet_has_no_recorded_calls(monkeypatch: Any) -> None:
+    """As one that another thread has just made."""
+    given: list[Any] = []
+
+    def noted(*args: Any) -> Any:
+        given.append(args)
+        return recorded(*args)
+
+    monkeypatch.setattr(direct, "recorded", noted)
+    compiled = weft.compile(lambda x, w: (x @ w).tanh())
+    for _ in range(8):
+        compiled(weft.ones(3, 4), weft.ones(4, 3, requires_grad=True)).sum().backward()
+    plan, *others = given[-1]
+    assert recorded(plan, *others) is not None
+    plan.types = None
+    assert recorded(plan, *others) is None

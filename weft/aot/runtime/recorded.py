@@ -133,6 +133,8 @@ def recorded(
 ) -> NodesOfCall | None:
     """The nodes of calls with this plan; None where more than parts are needed. `nodes_of_inputs`: which of
     the inputs have a node behind them. `now`: the inputs of the call."""
+    if plan.types is None:  # another thread has made it, and not called it yet
+        return None
     program, sizes = plan.program, Sizes(plan)
     call: CompiledCall | OpenCalls = CompiledCall(plan.compiled, plan, program, None)
     if sizes.symbols:

@@ -23,6 +23,7 @@ from weft.core.interrupts import let_through
 from weft.core.lazy import load
 from weft.core.records import record
 from weft.core.requirements import require
+from weft.core.settings import settings
 from weft.core.symbolic import Symbolic
 from weft.core.types import TensorType
 from weft.graph.effects import can_fail, effect
@@ -44,6 +45,7 @@ from weft.native.ir.definitions import (
 )
 from weft.native.ir.scalar import FLOATS, HALVES, NAMES, TYPES, Builder, Value
 from weft.native.ir.sizes import Amount, Size, Unsettled, broadcast_shape, hint, is_open
+from weft.native.lower import bitwise
 from weft.native.lower.calls import Unlowered as Unlowered
 from weft.native.lower.calls import bound_arguments, is_op, op_of
 from weft.native.lower.halves import (
@@ -290,10 +292,31 @@ class Lowering:
         result = node.meta["val"]
         if effect(self.settled(node)).random:
             return self.drawn(op, bound, result)
+        if settings.bitwise:
+            return self.in_eagers_bits(op, bound, result)
         try:
             return unless_empty(self.lowered(op, bound, result), result)
         except Unlowered:
             return self.opaque(op, bound, result)
+
+    def in_eagers_bits(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
+        """As machine code where that has the bits of the array kernel, else this."""
+        failures = len(self.program.failures)
+        try:
+            made = unless_empty(self.lowered(op, bound, result), result)
+            if bitwise.gives_eagers_bits(op, made, bound):
+                return made
+        except Unlowered:
+            pass
+        del self.program.failures[failures:]
+        made = self.opaque(op, bound, result)
+        assert self.node is not None
+        nodes = bound_arguments(op, self.node.args, self.node.kwargs)
+        wanted = [bitwise.strides_wanted(each, self.layouts.of) for each in nodes]
+        if any(each is not None for each in wanted):
+            for each in bitwise.definitions_in([made]):
+                cast(Opaque, each).call.op = bitwise.lying_as(op, wanted)
+        return made
 
     def drawn(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
         """Random numbers, which are drawn when the program begins, in the order of the graph."""

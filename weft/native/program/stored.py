@@ -32,6 +32,7 @@ from weft.core.dtypes import dtype
 from weft.core.generator import Generator
 from weft.core.interrupts import let_through
 from weft.core.logs import log
+from weft.core.settings import settings
 from weft.core.types import layout, memory_format
 from weft.graph.effects import LIES
 from weft.graph.node import Node
@@ -219,7 +220,7 @@ def key_of_program(graph_module: Any, arrays: Sequence[Any]) -> str | None:
         return None
     try:
         lines = [*GraphText(graph_module).lines, *map(input_text, arrays)]
-        return key_of("\n".join(lines), *surroundings())
+        return key_of("\n".join(lines), str(settings.bitwise), *surroundings())
     except (Unkept, OSError) as error:
         let_through(error)
         reason = str(error)

@@ -30,10 +30,14 @@ ONE: Final = {kind: np.ones((), kind) for kind in ZERO}
 
 def blocked(body: Body, first: Array, *others: Array) -> Array:
     """An array like `first`, filled by `body(out, first, *others)` on cache-sized pieces where possible."""
-    if not others and first.ndim > 0 and first.size <= BLOCK:
-        out = namespace(first).empty_like(first)
-        body(out, first)
-        return out
+    if first.ndim > 0 and first.size <= BLOCK:
+        for other in others:
+            if other.shape != first.shape:
+                break
+        else:
+            out = MODULES[type(first)].empty_like(first)
+            body(out, first, *others)
+            return out
     arrays = (first, *others)
     same = all(a.shape == first.shape for a in others)
     if same:
