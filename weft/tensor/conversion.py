@@ -377,5 +377,26 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     return self
 
 
+@method
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Replaces each element by what the function gives for it and those of two other tensors."""
+    if self.tracked or x.tracked or y.tracked:
+        raise RuntimeError(
+            "Can't call map2_() on Variable that requires grad. Use var.detach().map2_() instead."
+        )
+    xp = namespace(self.array)
+    first, second = (xp.broadcast_to(each.array, self.array.shape) for each in (x, y))
+    for place in np.ndindex(self.array.shape):
+        self.array[place] = callable(self.array[place].item(), first[place].item(), second[place].item())
+    self.bump()
+    return self
+
+
+@method
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What `load_state_dict` puts in place of this tensor for a loaded one, where tensors are swapped."""
+    return other.detach() if assign else self.detach().copy_(other)
+
+
 for _function in (fill_, zero_):
     public(_function)
