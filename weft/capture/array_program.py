@@ -196,7 +196,7 @@ def numpy_op() -> CustomOpDef:
         with LOCK:
             found = OP.get("call")
             if found is None:
-                found = custom_op("weft_numpy::call", call_numpy, mutates_args=())
+                found = custom_op("weft_numpy::follow_recipe", call_numpy, mutates_args=())
                 found.register_fake(call_on_fakes)
                 found._op.draws = False  # no function that a recipe names does
                 OP["call"] = found
