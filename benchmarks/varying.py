@@ -482,6 +482,7 @@ for letter, kind in (("p", "float32"), ("q", "float64")):
 
 # -- r to u: options that vary -------------------------------------------------------------------------------
 LENGTH = 4096
+KINDS = 101
 
 
 def option(number: int) -> float:
@@ -503,11 +504,12 @@ def with_options(step: Callable[..., Any], literal: bool) -> Callable[[str, Any,
             (slope,) = lib.autograd.grad(loss, x)
             return loss.detach() + (slope * slope).sum()
 
-        def fixed(x: Any, y: Any) -> Any:
+        def fixed(x: Any, y: Any, _number: float) -> Any:
             return both(x, y, first)
 
         made = compiled(fixed if literal else both)
-        return (lambda number: made(x, y)) if literal else (lambda number: made(x, y, option(number)))
+        numbers = [option(number) for number in range(KINDS)]  # told in time: they are no part of a call
+        return lambda number: made(x, y, numbers[number % KINDS])
 
     return prepared
 
@@ -565,7 +567,7 @@ OPTIONS: dict[str, tuple[str, Any, Any]] = {
 }
 for letter, (name, step, jax_step) in OPTIONS.items():
     ROWS[letter] = Row(
-        f"{name}, 303 calls", 303, 101, with_options(step, False),
+        f"{name}, 303 calls", 303, KINDS, with_options(step, False),
         jax_options(jax_step) if jax_step else None, 2, fixed=with_options(step, True),
         compared=letter != "u",
     )  # fmt: skip

@@ -135,3 +135,12 @@ def test_code_of_chapters_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     space: dict[str, object] = {"__name__": "__main__"}
     exec(compile(source, name, "exec"), space)
+
+
+def test_the_version_is_that_of_the_newest_entry_of_the_changelog() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    entries = re.findall(r"^## (\d+\.\d+\.\d+) \((?:not released|\d{4}-\d\d-\d\d)\)$", text, re.MULTILINE)
+    assert entries and entries[0] == weft.__version__
+    numbers = [tuple(map(int, entry.split("."))) for entry in entries]
+    assert numbers == sorted(set(numbers), reverse=True)
+    assert len(entries) == len(re.findall(r"^## ", text, re.MULTILINE))

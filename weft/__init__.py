@@ -61,6 +61,8 @@ from weft.autograd.control_flow import map as map  # noqa: E402
 from weft.autograd.control_flow import scan as scan  # noqa: E402
 from weft.autograd.control_flow import while_loop as while_loop  # noqa: E402
 from weft.autograd.grad_mode import *  # noqa: E402, F403
+from weft.core.errors import AcceleratorError as AcceleratorError  # noqa: E402
+from weft.core.errors import OutOfMemoryError as OutOfMemoryError  # noqa: E402
 from weft.core.lazy import lazy as _lazy  # noqa: E402
 from weft.core.lazy import load as _load  # noqa: E402
 from weft.core.seams import seams as _seams  # noqa: E402
@@ -71,6 +73,8 @@ from weft.nn.recurrent import *  # noqa: E402, F403
 from weft.ops import custom as _custom  # noqa: E402
 from weft.ops import return_types as return_types  # noqa: E402
 
+DisableTorchFunction = overrides.DisableTorchFunction
+DisableTorchFunctionSubclass = overrides.DisableTorchFunctionSubclass
 _LATE = (
     "accelerator", "array_api", "backends", "compiler", "cpu", "cuda", "data", "distributed", "distributions",
     "files", "fx", "jit", "mps", "profiler", "report", "sparse", "testing", "xpu",
@@ -92,6 +96,15 @@ def __getattr__(name: str) -> _Any:
             _partners.mark()
         return found
     raise AttributeError(f"module 'weft' has no attribute {name!r}")
+
+
+def get_device_module(device: _Any = None) -> _Any:
+    """The module of functions for a kind of device: `weft.cpu`, where none is named."""
+    make, default = _PUBLIC["device"], _PUBLIC["get_default_device"]
+    named = default() if device is None else make(device)
+    if named.type not in _LATE:
+        raise RuntimeError(f"there is no module of functions for devices of type '{named.type}'")
+    return __getattr__(named.type)
 
 
 def _first_native_kernel(op: _Any, bound: _Any) -> _Any:

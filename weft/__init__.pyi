@@ -179,6 +179,7 @@ from weft.tensor.facts import sym_sqrt as sym_sqrt
 from weft.tensor.facts import sym_sum as sym_sum
 from weft.tensor.indexing import as_strided_ as as_strided_
 from weft.tensor.interchange import from_dlpack as from_dlpack
+from weft.tensor.interchange import from_file as from_file
 from weft.tensor.interchange import from_numpy as from_numpy
 from weft.tensor.interchange import frombuffer as frombuffer
 from weft.tensor.interchange import to_dlpack as to_dlpack
@@ -199,6 +200,8 @@ from weft.tensor.older import detach_ as detach_
 from weft.tensor.older import detach_copy as detach_copy
 from weft.tensor.older import range as range
 from weft.tensor.older import resize_as_ as resize_as_
+from weft.tensor.overrides import DisableTorchFunction as DisableTorchFunction
+from weft.tensor.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from weft.tensor.printing import get_printoptions as get_printoptions
 from weft.tensor.printing import printoptions as printoptions
 from weft.tensor.printing import set_printoptions as set_printoptions
@@ -616,6 +619,7 @@ def ge(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = ...) -> T
 def ge_(input: Tensor, other: Tensor | _Number) -> Tensor: ...
 def geqrf(input: Tensor, *, out: _Sequence[Tensor] | None = ...) -> _geqrf_result: ...
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
+def get_device_module(device: _Any = ...) -> _Any: ...
 def gradient(input: Tensor, *, spacing: _Any = ..., dim: _Any = ..., edge_order: _int = ..., axis: _Any | None = ...) -> _tuple[Tensor, ...]: ...
 def greater(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = ...) -> Tensor: ...
 def greater_(input: Tensor, other: Tensor | _Number) -> Tensor: ...

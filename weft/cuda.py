@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from weft.core.errors import AcceleratorError as AcceleratorError
+from weft.core.errors import OutOfMemoryError as OutOfMemoryError
+
 MISSING = "Torch not compiled with CUDA enabled"
 
 

@@ -290,7 +290,7 @@ def test_values_between_parts_are_freed():
     assert [part.native for part in parts] == [False, True, False, True, False]
     given = {node for part in parts for node in part.outputs}
     freed = {node for part in parts for node in part.freed}
-    kept = set(graph.output_node.all_input_nodes)
+    kept = set(graph.output_node().all_input_nodes)
     assert freed - set(graph.placeholders) == given - kept
 
 

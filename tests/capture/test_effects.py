@@ -7,6 +7,7 @@ import warnings
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any
 
+import numpy as np
 import pytest
 
 import weft
@@ -472,3 +473,48 @@ def test_writes_that_are_let_pass_are_not_done_twice_where_the_next_is_refused(
     with warnings.catch_warnings(action="ignore"), pytest.raises(RuntimeError, match="more than one element"):
         compiled(x)
     assert x._version == 1
+
+
+def frozen() -> weft.Tensor:
+    array = np.ones((4, 5), np.float32)
+    array.flags.writeable = False
+    with warnings.catch_warnings(action="ignore"):
+        return weft.from_numpy(array)
+
+
+SHARING: dict[str, Any] = {
+    "data": lambda x: x.data,
+    "a view of data": lambda x: x.data.t().diagonal(),
+    "data of data": lambda x: x.detach().data.data[1:],
+    "contiguous": lambda x: x.contiguous(),
+    "reshape": lambda x: x.reshape(-1),
+    "to": lambda x: x.to(weft.float32),
+}
+LAID: dict[str, Any] = {
+    "p": lambda: weft.ones(4, 5),
+    "e": lambda: weft.ones(4, 1).expand(4, 5),
+    "r": frozen,
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("how", SHARING)
+def test_writes_are_not_done_twice_where_memory_that_may_be_an_inputs_is_refused(
+    how: str, backend: str
+) -> None:
+    def function(x: weft.Tensor, y: weft.Tensor) -> None:
+        y.add_(2)
+        SHARING[how](x).mul_(2)
+        y.add_(3)
+
+    def outcome(run: Any, laid: str) -> tuple[Any, ...]:
+        x, y = LAID[laid](), weft.ones(3)
+        try:
+            run(x, y)
+        except (RuntimeError, ValueError) as error:
+            return str(error), x.tolist(), y.tolist(), x._version, y._version
+        return x.tolist(), y.tolist(), x._version, y._version
+
+    compiled = weft.compile(function, backend=backend)
+    for laid in "perpree":
+        assert outcome(compiled, laid) == outcome(function, laid), laid

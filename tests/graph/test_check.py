@@ -38,12 +38,12 @@ def too_early(graph):
 
 
 def late_input(graph):
-    with graph.inserting_before(graph.output_node):
+    with graph.inserting_before(graph.output_node()):
         graph.placeholder("y")
 
 
 def no_output(graph):
-    graph.erase_node(graph.output_node)
+    graph.erase_node(graph.output_node())
 
 
 def wrong_users(graph):
@@ -63,17 +63,17 @@ def no_function(graph):
 
 
 def no_name(graph):
-    with graph.inserting_before(graph.output_node):
+    with graph.inserting_before(graph.output_node()):
         graph.create_node("get_attr", 3, name="w")
 
 
 def no_receiver(graph):
-    with graph.inserting_before(graph.output_node):
+    with graph.inserting_before(graph.output_node()):
         graph.call_method("sum")
 
 
 def two_results(graph):
-    graph.output_node.args = (graph.nodes[2], 1)
+    graph.output_node().args = (graph.nodes[2], 1)
 
 
 def inner(graph):
@@ -129,8 +129,8 @@ def test_core_dialect():
     assert graph.check("core") is graph
     first.target = operator.add
     method = graph.call_method("sum", (x,))
-    graph.output_node.append(graph.output_node)
-    graph.output_node.prepend(method)
+    graph.output_node().append(graph.output_node())
+    graph.output_node().prepend(method)
     assert complaints(graph, "core") == [
         "getitem calls <built-in function add>, which is no op record",
         "sum_1 is a call_method, which the core dialect has not",

@@ -27,7 +27,7 @@ def test_building():
     assert [node.name for node in graph.nodes] == ["l_x_", "add", "relu", "output"]
     assert [node.name for node in reversed(graph.nodes)] == ["output", "relu", "add", "l_x_"]
     assert (len(graph.nodes), graph.nodes[1].name, graph.nodes[-1].op) == (4, "add", "output")
-    assert graph.output_node.args[0][0].target is weft.relu
+    assert graph.output_node().args[0][0].target is weft.relu
     assert repr(graph.nodes) == "[l_x_, add, relu, output]"
     assert [node.target for node in graph.placeholders] == ["L_x_"]
     assert graph.find_nodes(op="call_function", target=operator.add)[0].name == "add"
@@ -66,10 +66,10 @@ def test_erasing():
     add, relu = graph.nodes[1], graph.nodes[2]
     with pytest.raises(RuntimeError, match="Tried to erase Node add but it still had 1 users in the graph"):
         graph.erase_node(add)
-    graph.output_node.args = ((add,),)
+    graph.output_node().args = ((add,),)
     graph.erase_node(relu)
     graph.erase_node(relu)
-    assert (len(graph.nodes), list(add.users)) == (3, [graph.output_node])
+    assert (len(graph.nodes), list(add.users)) == (3, [graph.output_node()])
     with pytest.raises(RuntimeError, match="another graph"):
         graph.erase_node(small().nodes[3])
 
@@ -129,13 +129,13 @@ def test_graph_copy_gives_the_result():
     assert [node.name for node in other.nodes] == ["y", "add", "relu"]
     assert result == (other.nodes[2],)
     result, output = Graph().graph_copy(graph, {}, return_output_node=True)
-    assert output is graph.output_node
+    assert output is graph.output_node()
 
 
 def test_saving():
     graph = small()
     x = graph.nodes[0]
-    with graph.inserting_before(graph.output_node):
+    with graph.inserting_before(graph.output_node()):
         graph.call_function(operator.getitem, (x, (slice(x, None), [x, {"k": x}], weft.float32)))
         graph.subgraph("body", small())
     loaded = pickle.loads(pickle.dumps(graph))
@@ -178,7 +178,7 @@ def test_tabular(capsys):
 
 def test_no_output_yet():
     with pytest.raises(RuntimeError, match="no output"):
-        Graph().output_node
+        Graph().output_node()
 
 
 # -- FX's list of nodes, which `print(graph)` gives under PyTorch's name ------------------------------------

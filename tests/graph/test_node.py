@@ -8,7 +8,7 @@ import pytest
 import weft
 from weft.core.types import Size
 from weft.graph.graph import Graph
-from weft.graph.node import map_arg, nodes_in
+from weft.graph.node import has_side_effect, map_aggregate, map_arg, nodes_in
 
 
 class Pair(NamedTuple):
@@ -130,3 +130,32 @@ def test_stack_trace(tmp_path, nodes):
 def test_a_node_cannot_be_saved_alone(nodes):
     with pytest.raises(TypeError, match="its graph"):
         pickle.dumps(nodes[2])
+
+
+def test_order_and_told_lines():
+    graph = Graph()
+    x = graph.placeholder("x")
+    y = graph.call_method("sin", (x,))
+    assert x < y and y > x and x <= x and y >= x and not y < x
+    assert sorted([y, x]) == [x, y]
+    y.stack_trace = "somewhere"
+    assert y.stack_trace == "somewhere" and x.stack_trace is None
+
+
+def test_functions_whose_calls_stay():
+    @has_side_effect
+    def told(value):
+        return value
+
+    graph = Graph(impure=lambda node: False)
+    x = graph.placeholder("x")
+    call = graph.call_function(told, (x,))
+    graph.call_function(abs, (x,))
+    graph.output(x)
+    assert graph.eliminate_dead_code() and call in list(graph.nodes) and len(graph.nodes) == 3
+    assert call.is_impure()
+
+
+def test_every_leaf_is_mapped():
+    value = [1, (2, {"a": 3}), slice(1, 2, 3)]
+    assert map_aggregate(value, lambda leaf: leaf + 1) == [2, (3, {"a": 4}), slice(2, 3, 4)]

@@ -103,7 +103,7 @@ def test_what_is_freed_where():
     z = graph.call_function(weft.add, (y, x), {"alpha": y})
     dead = graph.call_function(weft.exp, (z,))
     graph.output(z)
-    assert last_uses(graph) == {z: [y, x], graph.output_node: [z]}
+    assert last_uses(graph) == {z: [y, x], graph.output_node(): [z]}
     assert python_code(graph).src.splitlines()[5:-2] == [
         "    add = weft.add(neg, x, alpha = neg);  neg = x = None",
         "    exp = weft.exp(add);  exp = None",

@@ -61,6 +61,7 @@ CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     ],
     "one_hot": [((Fixed([0, 2, 1]),), {}), ((Fixed([[0, 2]]),), {"num_classes": 4})],
     "conv1d": [((ROWS, (5, 4, 3), (5,)), {"padding": 1}), ((ROWS, (4, 2, 2)), {"groups": 2, "stride": 2})],
+    "conv_tbc": [(((6, 2, 3), (3, 3, 4), (4,)), {}), (((6, 2, 3), (3, 3, 4), (4,), 1), {})],
     "conv2d": [
         ((IMAGE, (5, 4, 3, 2), (5,)), {}), ((IMAGE, (5, 4, 3, 3)), {"padding": "same", "dilation": 2}),
     ],
@@ -186,9 +187,14 @@ TABLE = [
     for number, (args, kwargs) in enumerate(calls)
 ]
 IN_PLACE = (
-    "celu_", "elu_", "hardtanh_", "leaky_relu_", "relu_", "selu_", "sigmoid_", "tanh_", "threshold_",
+    "celu_", "elu_", "hardtanh_", "leaky_relu_", "relu_",
+    "rrelu_", "selu_", "sigmoid_", "tanh_", "threshold_",
 )  # fmt: skip
 RANDOM = ("gumbel_softmax",)
+OTHER_NAMES = {"native_channel_shuffle": "channel_shuffle"}
+OF_OVERRIDES = (
+    "handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic",
+)  # fmt: skip
 
 
 def outcome(library: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[np.ndarray]:
@@ -250,5 +256,36 @@ def test_no_function_is_forgotten() -> None:
         for name, value in vars(weft.nn.functional).items()
         if not name.startswith("_") and callable(value) and name != "annotations"
     }
-    compared = {entry[0] for entry in TABLE} | set(IN_PLACE) | set(RANDOM)
+    compared = {entry[0] for entry in TABLE} | set(IN_PLACE) | set(RANDOM) | set(OF_OVERRIDES)
+    functional = vars(weft.nn.functional)
+    assert all(functional[name] is functional[same] for name, same in OTHER_NAMES.items())
+    compared |= set(OTHER_NAMES)
     assert public - compared == set()
+
+
+def test_keywords_of_constructors_for_functions_that_make_tensors():
+    give = weft.nn.factory_kwargs
+    assert give(None) == {} and give({"dtype": weft.float64}) == {"dtype": weft.float64}
+    assert give({"factory_kwargs": {"device": "cpu"}, "dtype": None}) == {"device": "cpu", "dtype": None}
+    with pytest.raises(TypeError, match="unexpected kwargs {'colour'}"):
+        give({"colour": 1})
+    with pytest.raises(TypeError, match="dtype specified twice"):
+        give({"dtype": None, "factory_kwargs": {"dtype": None}})
+
+
+def test_overrides_are_asked_for():
+    class Own(weft.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return "own"
+
+    own, plain = weft.ones(2).as_subclass(Own), weft.ones(2)
+    functional = weft.nn.functional
+    assert functional.has_torch_function_unary(own) and not functional.has_torch_function_unary(plain)
+    assert functional.has_torch_function_variadic(plain, own) and functional.has_torch_function((own,))
+    assert functional.handle_torch_function(weft.add, (own,), own) == "own"
+
+
+def test_randomised_leaks_in_place():
+    x = weft.tensor([-1.0, 2.0])
+    assert weft.nn.functional.rrelu_(x, 0.5, 0.5) is x and x.tolist() == [-0.5, 2.0]

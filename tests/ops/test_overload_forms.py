@@ -8,7 +8,7 @@ import weft
 from weft.ops.overload_forms import bound_of, operator_name, overload_of, record_named, spelled
 from weft.ops.record import REGISTRY, ops
 
-SHARED = {"_to_device", "method.polygamma"}
+SHARED = {"method.polygamma"}
 """Records that share an operator with another one, which calls them."""
 
 

@@ -198,3 +198,17 @@ def test_copies_from_more_dimensions_are_refused() -> None:
     x = weft.zeros(3)
     x[:] = weft.ones(1, 3)  # but not those of assignments
     assert x.tolist() == [1, 1, 1]
+
+
+def test_maps_over_three_tensors():
+    x = weft.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert x.map2_(weft.tensor([10.0, 20.0]), weft.tensor(0.5), lambda a, b, c: a + b * c) is x
+    assert x.tolist() == [[6.0, 12.0], [8.0, 14.0]]
+    with pytest.raises(RuntimeError, match="Can't call map2_"):
+        x.map2_(weft.ones(2, requires_grad=True), x, lambda a, b, c: a)
+
+
+def test_what_takes_the_place_of_a_loaded_tensor():
+    x, other = weft.zeros(2), weft.ones(2)
+    assert x.module_load(other).tolist() == [1.0, 1.0] and x.tolist() == [1.0, 1.0]
+    assert x.module_load(other, assign=True).data_ptr() == other.data_ptr() == other.const_data_ptr()

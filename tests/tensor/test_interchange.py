@@ -140,3 +140,21 @@ def test_arrays_of_tensors_that_require_grad_are_given_where_nothing_is_recorded
         array = x.numpy()
     array[0] = 3
     assert x.tolist() == [3.0, 1.0]
+
+
+def test_files_are_memory(tmp_path):
+    path = str(tmp_path / "numbers")
+    shared = weft.from_file(path, True, 4, dtype=weft.float64)
+    assert shared.tolist() == [0.0] * 4 and shared.dtype is weft.float64
+    shared[1] = 5
+    alone = weft.from_file(path, False, 3, dtype=weft.float64)
+    assert alone.tolist() == [0.0, 5.0, 0.0]
+    alone.mul_(2)
+    shared.add_(1)
+    assert np.fromfile(path).tolist() == [1.0, 6.0, 1.0, 1.0]
+    assert alone.tolist() == [0.0, 10.0, 0.0]
+    with pytest.raises(RuntimeError, match="smaller than the required mapping size <40>"):
+        weft.from_file(path, False, 5, dtype=weft.float64)
+    with pytest.raises(RuntimeError, match="unable to open file"):
+        weft.from_file(str(tmp_path / "nothing"), size=1)
+    assert weft.from_file(path).shape == (0,)

@@ -89,3 +89,9 @@ def test_operators_without_records_are_there_before_anything_was_handled():
     text = "import weft; print(weft.ops.aten.detach.default(weft.ones(1)).tolist())"
     ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.stderr) == ("[1.0]\n", "")
+
+
+def test_copies_go_to_other_devices():
+    made = aten._to_copy.default(weft.ones(2), device="meta", dtype=weft.float64)
+    assert made.is_meta and made.dtype is weft.float64
+    assert aten._to_copy.default(weft.ones(2), device="cpu").tolist() == [1, 1]

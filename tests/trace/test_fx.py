@@ -7,7 +7,14 @@ import pytest
 import weft
 from weft import nn
 from weft.graph.graph import Graph
-from weft.trace.fx import Interpreter, Transformer, replace_pattern, symbolic_trace
+from weft.trace.fx import (
+    Interpreter,
+    ReplacedPatterns,
+    Transformer,
+    replace_pattern,
+    replace_pattern_with_filters,
+    symbolic_trace,
+)
 from weft.trace.module import GraphModule
 
 
@@ -250,3 +257,46 @@ def test_same_text_as_torch(make):
         ours.print_readable(False, namespace="torch").splitlines()[1:]
         == (theirs.print_readable(print_output=False).splitlines()[1:])
     )
+
+
+def test_arguments_in_a_list_are_let_go():
+    args = [weft.ones(1), weft.ones(1)]
+    assert Interpreter(symbolic_trace(lambda x, y: x + y)).boxed_run(args).item() == 2 and args == []
+
+
+def test_errors_say_which_node_raised():
+    runner = Interpreter(symbolic_trace(lambda x, y: x @ y))
+    with pytest.raises(RuntimeError, match=r"While executing %matmul : .*target=operator\.matmul"):
+        runner.run(weft.ones(2, 3), weft.ones(2, 3))
+    runner.extra_traceback = False
+    with pytest.raises(RuntimeError) as raised:
+        runner.run(weft.ones(2, 3), weft.ones(2, 3))
+    assert "While executing" not in str(raised.value)
+    assert runner.name == "Interpreter" and "" in runner.submodules
+
+
+def test_occurrences_may_be_filtered():
+    def function(x):
+        return weft.relu(x) + weft.relu(x * 2)
+
+    def replaced_where(**options):
+        module = symbolic_trace(function)
+        return module, replace_pattern_with_filters(module, lambda x: weft.relu(x), **options)
+
+    def first_only(match, graph, pattern):
+        return match.anchor.args[0].op == "placeholder"
+
+    module, found = replaced_where(replacement=lambda x: x.sigmoid(), match_filters=[first_only])
+    assert len(found) == 1 and isinstance(found[0], ReplacedPatterns)
+    assert [node.target for node in found[0].replacements] == ["sigmoid"]
+    weft.testing.assert_close(module(weft.ones(1)), weft.ones(1).sigmoid() + 2)
+    module, found = replaced_where(replacement_callback=lambda *_given: symbolic_trace(lambda x: x * 0))
+    assert len(found) == 2 and module(weft.ones(1)).item() == 0
+
+
+def test_literals_of_a_pattern_may_stand_for_any():
+    def counted(**options):
+        module = symbolic_trace(lambda x: (x + 1) * 3)
+        return len(replace_pattern_with_filters(module, lambda x: x + 2, lambda x: x, **options))
+
+    assert (counted(), counted(ignore_literals=True)) == (0, 1)

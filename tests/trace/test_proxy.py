@@ -10,7 +10,8 @@ import weft
 from weft import nn
 from weft.nn import functional
 from weft.trace.fx import symbolic_trace
-from weft.trace.proxy import Proxy, TraceError, Tracer
+from weft.trace.module import GraphModule
+from weft.trace.proxy import PH, Proxy, ProxyableClassMeta, TraceError, Tracer
 
 
 def lines(function, **options):
@@ -102,7 +103,6 @@ def test_closures():
         (lambda x: max(*x), TraceError, "cannot be iterated"),
         (lambda x: len(x), RuntimeError, "'len' is not supported"),
         (lambda x: 3 in x, TraceError, "contain"),
-        (lambda x: math.sqrt(x), TypeError, "must be real number"),
     ],
 )
 def test_what_cannot_be_traced(function, error, text):
@@ -114,8 +114,98 @@ def test_concrete_arguments():
     def function(x, flag):
         return x + 1 if flag else x - 1
 
-    assert symbolic_trace(function, {"flag": True})(3) == 4
-    assert symbolic_trace(function, {"flag": False})(3) == 2
+    assert symbolic_trace(function, {"flag": True})(3, True) == 4
+    assert symbolic_trace(function, {"flag": False})(3, False) == 2
+    assert symbolic_trace(function, (PH, True))(3, True) == 4
+    with pytest.raises(AssertionError, match="flag has been specialized to have value True but got another"):
+        symbolic_trace(function, {"flag": True})(3, False)
+    with pytest.raises(AssertionError, match="flag has been specialized to have value None"):
+        symbolic_trace(function, {"flag": None})(3, 1)
+    with pytest.raises(RuntimeError, match="expected 2 arguments but got 1 concrete arguments"):
+        symbolic_trace(function, (True,))
+
+
+def test_concrete_arguments_in_parts():
+    def function(data, pair):
+        return data["a"] * pair[0] + data["b"][0]
+
+    told = {"data": {"a": PH, "b": [PH, 2]}, "pair": (3, PH)}
+    traced = symbolic_trace(function, told)
+    assert traced({"a": 4, "b": [5, 2]}, (3, 9)) == 17
+    with pytest.raises(AssertionError, match="pair has been specialized to have value 3"):
+        traced({"a": 4, "b": [5, 2]}, (4, 9))
+    with pytest.warns(UserWarning, match="Was not able to add assertion"):
+        symbolic_trace(lambda x, f: f(x), {"f": abs})
+
+
+def half(x):
+    return x / 2
+
+
+def test_functions_that_are_kept_whole():
+    def function(x):
+        return math.sqrt(half(x))
+
+    whole = Tracer(autowrap_functions=(half,)).trace(function)
+    assert [node.target for node in whole.nodes if node.op == "call_function"] == [half, math.sqrt]
+    assert math.sqrt(4) == 2 and half(4) == 2  # themselves again
+    with pytest.raises(TypeError, match="must be real number"):
+        Tracer(autowrap_modules=()).trace(function)
+
+
+def test_tracers_may_answer_for_proxies():
+    class Bold(Tracer):
+        proxy_buffer_attributes = True
+        record_stack_traces = True
+
+        def iter(self, obj):
+            return iter([obj[0], obj[1]])
+
+        def to_bool(self, obj):
+            return True
+
+        def keys(self, obj):
+            return ["a"]
+
+        def getattr(self, attr, attr_val, parameter_proxy_cache):
+            read.append(attr)
+            return super().getattr(attr, attr_val, parameter_proxy_cache)
+
+    def function(x, d):
+        if x > 0:
+            x = x + 1
+        return [part * 2 for part in x], {**d}
+
+    read: list[str] = []
+    graph = Bold().trace(function)
+    x = weft.tensor([1, 2])
+    doubled, rest = GraphModule({}, graph)(x, {"a": 3})
+    assert [part.item() for part in doubled] == [4, 6] and rest == {"a": 3}
+    added = next(node for node in graph.nodes if node.target is operator.add)
+    assert "x = x + 1" in added.stack_trace
+    graph = Bold().trace(Model())
+    assert [node.target for node in graph.nodes if node.op == "get_attr"] == ["weight", "shift"]
+    assert {"weight", "shift"} <= set(read)
+
+
+def test_nodes_know_the_modules_around_them():
+    graph = symbolic_trace(Model()).graph
+    stacks = {node.name: list(node.meta.get("nn_module_stack", ())) for node in graph.nodes}
+    assert stacks["first"] == ["first"] and stacks["rest_1"] == ["rest", "rest.1"] and stacks["mul"] == []
+
+
+class Pair(metaclass=ProxyableClassMeta):
+    def __init__(self, left, right):
+        self.left, self.right = left, right
+
+    def total(self):
+        return self.left + self.right
+
+
+def test_objects_made_of_proxies():
+    traced = symbolic_trace(lambda x, y: Pair(x, y).total())
+    assert traced(2, 3) == 5 and Pair(1, 2).total() == 3
+    assert [node.target for node in traced.graph.nodes if node.op == "call_function"] == [Pair]
 
 
 class Model(nn.Module):

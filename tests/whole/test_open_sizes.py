@@ -202,6 +202,18 @@ def test_a_whole_step_over_many_batch_sizes(templates: list[Template]) -> None:
     assert len(templates) <= 2
 
 
+def test_gradients_of_weights_have_one_template(templates: list[Template]) -> None:
+    """However few rows there are."""
+    compiled = weft.compile(lambda x, w: (x @ w).t() @ x)
+    w = weft.randn(4, 2)
+    for size in (20, 9, 2, 3, 64, 400):
+        x = weft.randn(size, 4)
+        weft.compiler.mark_dynamic(x, 0)
+        alone = weft.compile(lambda x, w: (x @ w).t() @ x, dynamic=False)
+        same(compiled(x, w), alone(x.clone(), w), rtol=0, atol=0)
+    assert len(templates) == 1
+
+
 WIDE: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "products of few rows and many": (lambda x, w: x @ w.t(), (330, 400, 5, 64, 260, 17)),
     "sums of products": (lambda x, w: ((x @ w.t()).tanh() @ w).t() @ x + (x * 2).t() @ x, (16, 50, 70, 300)),

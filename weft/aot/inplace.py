@@ -123,7 +123,7 @@ def in_place(module: GraphModule) -> GraphModule:
     pairs = module.graph.meta.get(WRITTEN, ())
     nodes = list(module.graph.nodes)
     inputs = module.graph.placeholders
-    results = module.graph.output_node.args[0]
+    results = module.graph.output_node().args[0]
     if pairs:
         wished = {node for position, number in pairs for node in _steps(inputs[position], results[number])}
         nodes = _numbers_first(nodes, wished)

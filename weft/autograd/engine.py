@@ -22,7 +22,7 @@ from weft.core.warn import warn_at_level
 from weft.ops.record import REGISTRY, ops
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.meta import faking
-from weft.tensor.overrides import has_handler, noted
+from weft.tensor.overrides import handling, has_handler
 from weft.tensor.switches import is_warn_always_enabled
 from weft.tensor.tape import gradient_edge
 from weft.tensor.views import refresh
@@ -53,7 +53,8 @@ def backward(
             )
         grad_tensors = grad_variables
     task = Task(create_graph if retain_graph is None else retain_graph, create_graph)
-    task.tensors = task.tensors or meets_handlers(tensors)
+    if handling:
+        task.tensors = task.tensors or meets_handlers(tensors)
     if inputs is not None:
         inputs = _sequence(inputs.values() if isinstance(inputs, dict) else inputs)
         if not inputs:
@@ -129,7 +130,8 @@ def _captured(
     outputs: object, wanted: Sequence[Any], given: object, keep: bool, graph: bool, unused: bool
 ) -> tuple[Any, ...]:
     task = Task(keep, graph)
-    task.tensors = task.tensors or meets_handlers(outputs)
+    if handling:
+        task.tensors = task.tensors or meets_handlers(outputs)
     seeds = seeds_for(outputs, given, task.tensors)
     captures: dict[Any, list[tuple[int, int]]] = {}
     for position, value in enumerate(wanted):
@@ -187,8 +189,6 @@ def check_sizes(sizes: Sequence[int]) -> None:
 
 def meets_handlers(outputs: Any) -> bool:
     """Whether tensors take part whose classes handle calls below autograd, so that rules must run on them."""
-    if not noted.handlers:
-        return False
     outs = (outputs,) if isinstance(outputs, (Tensor, GradientEdge)) else tuple(outputs)
     ends = [each for each in outs if isinstance(each, (Tensor, GradientEdge))]
     roots = [each.node if isinstance(each, GradientEdge) else each.node or each for each in ends]

@@ -16,8 +16,8 @@ from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
 from weft.core.seams import seams
 from weft.core.warn import warn_at_level
-from weft.tensor.base import PLAIN, Tensor, method, wrap
-from weft.tensor.overrides import has_handler, offer_function
+from weft.tensor.base import Tensor, method, wrap
+from weft.tensor.overrides import handling, has_handler, offer_function
 from weft.tensor.tape import INFERENCE
 from weft.tensor.views import DEFAULT, Stop, attach_alias, can_have_gradient, settled
 
@@ -136,7 +136,7 @@ def _delete_data(self: Tensor) -> None:
 
 def _get_data(self: Tensor) -> Tensor:
     """The same memory without history, and without a share in the version."""
-    if has_handler(self):
+    if handling and has_handler(self):
         return self.detach()
     data = wrap(self.array)
     if self.cell is INFERENCE:
@@ -215,9 +215,8 @@ def _is_view(self: Tensor) -> bool:
 @method
 def detach(self: Tensor) -> Tensor:
     """The same memory, outside the graph; writing to it counts as writing to this tensor."""
-    mode = modes.current()
-    if (type(mode) is not bool and mode.dispatch) or type(self) not in PLAIN:
-        handled, result = offer_function(mode, "detach", self)
+    if handling:
+        handled, result = offer_function(modes.current(), "detach", self)
         if handled:
             found: Tensor = result
             return found

@@ -95,7 +95,7 @@ class Task:
     def __init__(self, retain: bool, graph: bool) -> None:
         self.retain, self.graph = retain, graph
         mode = modes.current()
-        self.hollow = faking(mode)
+        self.hollow = False if type(mode) is bool else faking(mode)
         # gradients are tensors: to be recorded on the tape, or (fakes have no arrays) by a recorder, or shown
         # to who handles calls below autograd
         self.tensors = graph or self.hollow or (type(mode) is not bool and bool(mode.dispatch))

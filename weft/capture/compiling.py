@@ -42,6 +42,7 @@ from weft.core import modes
 from weft.core.counters import count
 from weft.core.interrupts import let_through
 from weft.core.logs import is_heard, observers
+from weft.core.progress import working
 from weft.core.records import replace
 from weft.core.settings import settings
 from weft.core.varying import VARYING
@@ -90,7 +91,8 @@ def _captured(
     prepared: list[Callable[[], None]] = []
     again: list[Any] = []
     try:
-        entry = _compile(function, arguments, request, machines, prepared, again, keep)
+        with working(f"compiling {function.__qualname__}"):
+            entry = _compile(function, arguments, request, machines, prepared, again, keep)
         prepared.clear()  # the guards count on it, and the original comes to it as well
         return entry
     finally:

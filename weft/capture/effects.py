@@ -422,7 +422,11 @@ def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
                         written.setdefault(root, Writes(place)).counted = True
                     continue
                 found = written.setdefault(root, Writes(place))
-                if writes is not None and not changes and _share_memory(root, target):
+                if writes is None or changes:
+                    continue
+                if not _share_memory(root, target):
+                    last = place  # what may be the input's memory or a copy is refused only here
+                else:
                     found.again |= (found.certain or found.counted) and not found.refusing
                     found.certain = True
                     follows = _is_tracked(root) or _is_tracked(target)  # now: statistics do not
@@ -469,10 +473,22 @@ def _is_same(first: Node, second: Node) -> bool:
 
 
 def _share_memory(first: Node, second: Node) -> bool:
-    """Whether two nodes give tensors of one storage for sure: the same one, or a view of it."""
+    """Whether two nodes give tensors of one storage for sure: the same one, or a view of it, or of its
+    `.data`, which counts its own writes."""
     one, other = first.meta.get("val"), second.meta.get("val")
-    cell = getattr(one, "cell", None)
-    return one is other or (cell is not None and cell is getattr(other, "cell", None))
+    cell, counted = getattr(one, "cell", None), getattr(other, "cell", None)
+    if one is other or (cell is not None and cell is counted):
+        return True
+    while second.target is not getattr or second.args[1] != "data":
+        counting = [node for node in second.all_input_nodes if _cell(node) is counted is not None]
+        if not counting:
+            return False
+        (second, *_) = counting
+    return _share_memory(first, second.args[0])
+
+
+def _cell(node: Node) -> Any:
+    return getattr(node.meta.get("val"), "cell", None)
 
 
 def _is_tracked(node: Node) -> bool:
@@ -579,7 +595,8 @@ def restore(tensor: Any, saved: tuple[Any, ...]) -> None:
             restore(item, kept)
     elif saved:
         data, version, array, *rest = saved
-        array[...] = data
+        if array.flags.writeable:  # else the graph was refused to write there
+            array[...] = data
         if version is not None:
             rest[-1][0] = version
         for name, value in zip(STATE, (array, *rest), strict=True):

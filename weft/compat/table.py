@@ -213,6 +213,7 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.fx.immutable_collections": gather(immutable_list="builtins:list", immutable_dict="builtins:dict"),
     "torch.fx.experimental.proxy_tensor": gather(make_fx="weft.trace.make_fx:make_fx"),
     "torch.fx.experimental.symbolic_shapes": gather(f"{TORCH_INTERNALS}.numbers"),
+    "torch.fx.passes.split_module": gather("weft.trace.splitting"),
     "torch.fx.passes.shape_prop": gather("weft.trace.shape_prop"),
     # -- the compiler ---------------------------------------------------------------------------------------
     "torch._dynamo": gather(

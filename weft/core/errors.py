@@ -13,6 +13,18 @@ class LinAlgError(RuntimeError):
     """A matrix has no such factorisation (singular, not positive definite, …)."""
 
 
+class AcceleratorError(RuntimeError):
+    """A device failed; programs name it to catch it."""
+
+    __module__ = "weft"
+
+
+class OutOfMemoryError(RuntimeError):
+    """A device has no memory left; programs name it to catch it."""
+
+    __module__ = "weft"
+
+
 class NotCompiled(BaseException):
     """Something was not compiled, or compiled too often, though it runs. Raised in strict mode only.
 

@@ -38,6 +38,11 @@ class Settings:
     "full", all are compiled at level 2 at once; with "draft", none ever is. Results are the same, bit by bit
     (but for the signs of NaNs). `WEFT_TIERS` sets it from the start."""
 
+    progress: bool = os.environ.get("WEFT_PROGRESS", "1") != "0"
+    """Whether long work, such as compiling for more than a second, says so in a line on the terminal, and
+    takes it away again. Begins as the environment variable WEFT_PROGRESS says (`0`: never); nothing is ever
+    written where stderr is not a terminal."""
+
     bitwise: bool = False
     """Compiled code gives eager's bits: what machine code would round otherwise (products, sums, functions)
     is left to eager's kernels, between pieces of machine code. Programs are made for single sizes."""

@@ -17,7 +17,7 @@ from weft.graph.compact import compact, tabular
 from weft.graph.effects import impure
 from weft.graph.interpreter import run
 from weft.graph.names import Names, wished_name
-from weft.graph.node import OP_CODES, AnyGraph, Node, map_arg
+from weft.graph.node import OP_CODES, SIDE_EFFECTS, AnyGraph, Node, map_arg
 from weft.graph.text import PythonCode, python_code
 
 
@@ -103,7 +103,6 @@ class Graph(AnyGraph):
     def placeholders(self) -> list[Node]:
         return self.find_nodes(op="placeholder")
 
-    @property
     def output_node(self) -> Node:
         """The node with op `output`; an error where there is none yet."""
         last = self._root._prev
@@ -279,7 +278,8 @@ class Graph(AnyGraph):
         impure = is_impure_node or self.impure
         before = self._count
         for node in reversed(self.nodes):
-            if not node.users and node.op not in ("placeholder", "output") and not impure(node):
+            kept = node.op in ("placeholder", "output") or node.target in SIDE_EFFECTS
+            if not node.users and not kept and not impure(node):
                 self.erase_node(node)
         return self._count != before
 

@@ -87,6 +87,7 @@ TORCH_PATHS: Final[Mapping[str, str]] = {
     "weft.autograd.function_apply.autograd_function_apply": (
         "torch._functorch.autograd_function.autograd_function_apply"
     ),
+    "weft.trace.proxy._assert_is_none": "torch.fx._symbolic_trace._assert_is_none",
     "weft.trace.recorder._set_grad_enabled": "torch._C._set_grad_enabled",
     "weft.autograd.trace_wrapped.self_invoke": "torch__dynamo__trace_wrapped_higher_order_op_self_invoke",
     "weft.autograd.compiled_calls.call_hook": "torch__dynamo_external_utils_call_hook",

@@ -80,6 +80,31 @@ _CONTAINERS: Final[dict[type, Callable[..., Any]]] = {
 }  # fmt: skip
 
 
+def map_aggregate(value: object, function: Callable[[Any], Any]) -> Any:
+    """The argument with `function` applied to each thing in it that is no container."""
+    if isinstance(value, tuple):
+        items = [map_aggregate(item, function) for item in value]
+        kind: Any = type(value)
+        return kind(*items) if hasattr(kind, "_fields") else tuple(items)
+    if isinstance(value, list):
+        return [map_aggregate(item, function) for item in value]
+    if isinstance(value, dict):
+        return {key: map_aggregate(item, function) for key, item in value.items()}
+    if isinstance(value, slice):
+        return slice(*[map_aggregate(item, function) for item in (value.start, value.stop, value.step)])
+    return function(value)
+
+
+SIDE_EFFECTS: Final[set[Any]] = set()
+"""Functions whose calls users want to stay."""
+
+
+def has_side_effect(function: Any) -> Any:
+    """Decorator: calls of the function stay in graphs though nobody reads what they give."""
+    SIDE_EFFECTS.add(function)
+    return function
+
+
 def nodes_in(value: object) -> list[Node]:
     """The nodes of an argument, in order, each as often as it stands there."""
     found: list[Node] = []
@@ -270,7 +295,12 @@ class Node:
     @property
     def stack_trace(self) -> str | None:
         """The user's line, as a traceback shows it; None where it is not known."""
-        return self.told_source('  File "{}", line {}, in {}', "\n    {}")
+        told: str | None = self.meta.get("stack_trace")
+        return self.told_source('  File "{}", line {}, in {}', "\n    {}") if told is None else told
+
+    @stack_trace.setter
+    def stack_trace(self, text: str | None) -> None:
+        self.meta["stack_trace"] = text
 
     def told_source(self, place: str, text: str) -> str | None:
         """The user's line: its file, number and function in one form, what stands there in another."""
@@ -281,9 +311,25 @@ class Node:
         code = source[3] if len(source) > 3 else linecache.getline(file, line).strip()
         return place.format(file, line, function) + (text.format(code) if code else "")
 
-    def is_impure(self) -> bool:
+    def is_impure(self, impure_random: bool = True) -> bool:
         """Whether the node has side effects, so that it stays even if it is unused."""
-        return self.graph.impure(self)
+        return self.target in SIDE_EFFECTS or self.graph.impure(self)
+
+    def _place(self) -> int:
+        """How many nodes of its graph stand before it."""
+        return next(place for place, node in enumerate(self.graph.nodes) if node is self)
+
+    def __lt__(self, other: Node) -> bool:
+        return self._place() < other._place()
+
+    def __gt__(self, other: Node) -> bool:
+        return self._place() > other._place()
+
+    def __le__(self, other: Node) -> bool:
+        return self is other or self < other
+
+    def __ge__(self, other: Node) -> bool:
+        return self is other or self > other
 
     def format_node(self) -> str:
         """One line in FX's own notation: `%add : [num_users=1] = call_function[target=…](args = …)`."""

@@ -11,10 +11,22 @@ from weft.nn.triplets import (
 )
 from weft.ops.record import ops as _ops
 from weft.tensor.faces import FUNCTIONS as _FUNCTIONS
+from weft.tensor.overrides import handle_torch_function as handle_torch_function
+from weft.tensor.overrides import has_torch_function as has_torch_function
 
 globals().update(
     {name.rpartition(".")[2]: face for name, face in _FUNCTIONS.items() if name.startswith("nn.functional.")}
 )
+
+
+def has_torch_function_unary(value: _Any) -> bool:
+    """`has_torch_function` of one argument."""
+    return has_torch_function((value,))
+
+
+def has_torch_function_variadic(*values: _Any) -> bool:
+    """`has_torch_function` of the arguments."""
+    return has_torch_function(values)
 
 
 def rrelu_(

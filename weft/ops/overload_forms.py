@@ -30,7 +30,7 @@ RENAMED: Final = {
     "softmax": "_softmax", "log_softmax": "_log_softmax", "softmax_backward": "_softmax_backward_data",
     "log_softmax_backward": "_log_softmax_backward_data", "_where": "where", "_index_put": "index_put",
     "_var": "var", "_std": "std", "_var_mean": "var_mean", "_std_mean": "std_mean",
-    "_as_strided": "as_strided", "_to_device": "_to_copy", "nn.functional.logsigmoid": "log_sigmoid",
+    "_as_strided": "as_strided",  "nn.functional.logsigmoid": "log_sigmoid",
     "nn.functional.unfold": "im2col", "nn.functional.fold": "col2im",
 }  # fmt: skip
 """Records whose operator has a name that no rule gives."""
@@ -181,10 +181,6 @@ def _bound_copy(self: Any, *, dtype: Any = None, memory_format: Any = None, **_m
     return self, self.dtype if dtype is None else dtype, memory_format
 
 
-def _spelled_device(input: Any, device: Any, *_rest: Any) -> Arguments:
-    return (input,), {"device": device}
-
-
 def _spelled_spread(input: Any, dim: Any, correction: float, keepdim: bool) -> Arguments:
     kwargs: dict[str, Any] = {} if correction == 1 else {"correction": correction}
     return (input, *((_listed(dim),) if dim is not None or kwargs or keepdim else ())), (
@@ -204,7 +200,6 @@ FORMS: Final = {
     "_index_put": OperatorForm(_spelled_put, _bound_put),
     "_to_copy": OperatorForm(_spelled_copy, _bound_copy),
     "method.polygamma": OperatorForm(lambda input, n: ((n, input), {}), lambda n, self: (self, n)),
-    "_to_device": OperatorForm(_spelled_device, _bound_copy),
     **dict.fromkeys(("_var", "_std", "_var_mean", "_std_mean"), OperatorForm(_spelled_spread, _bound_spread)),
 }
 """Records whose operators take other arguments than they."""
@@ -227,7 +222,7 @@ _SPACES: Final = {
     "linalg": "linalg_", "special": "special_", "fft": "fft_", "signal.windows": "signal_windows_",
     "masked": "masked_",
 }  # fmt: skip
-_KEPT: Final = {name: qualified for qualified, name in RENAMED.items() if qualified != "_to_device"}
+_KEPT: Final = {name: qualified for qualified, name in RENAMED.items()}
 
 
 def operator_name(op: Op) -> str:

@@ -147,6 +147,8 @@ class Tensor(Methods):
         """The address of the first element; 0 where there is none."""
         return 0 if type(self.array) is MetaArray or not self.array.size else address(self.array)
 
+    const_data_ptr = data_ptr
+
     def is_floating_point(self) -> bool:
         return BY_NUMPY[self.array.dtype].is_floating_point
 

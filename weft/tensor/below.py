@@ -46,7 +46,7 @@ from weft.tensor.dispatch import (
 from weft.tensor.inplace import dispatch_inplace, node_of_write, set_history, writing_face
 from weft.tensor.meta import MetaArray
 from weft.tensor.overloads import packet_named
-from weft.tensor.overrides import has_handler, noted
+from weft.tensor.overrides import handling, has_handler
 from weft.tensor.plan import OUT, plan_of
 from weft.tensor.saved import Item, PackedValues, unpacked
 from weft.tensor.tape import INFERENCE, Node
@@ -351,7 +351,8 @@ def wary(plain: FunctionType) -> Callable[..., Any]:
 
 def guard(cls: type[Tensor]) -> None:
     """Gives a new class with a handler methods that take no short cuts."""
-    noted.handlers = True
+    if not any(isinstance(each, type) for each in handling):
+        handling.append(Tensor)
     for name in SHORT_CUTS:
         plain = getattr(Tensor, name)
         if getattr(cls, name, None) is plain and isinstance(plain, FunctionType):

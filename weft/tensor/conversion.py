@@ -28,7 +28,7 @@ from weft.ops.record import REGISTRY, ops, quiet
 from weft.tensor.base import PLAIN, Tensor, fresh, method, public, wrap
 from weft.tensor.inplace import check_writable, dispatch_inplace
 from weft.tensor.meta import MetaArray
-from weft.tensor.overrides import offer_function
+from weft.tensor.overrides import handling, offer_function
 from weft.tensor.views import check_overlap, overlaps_itself
 
 if TYPE_CHECKING:
@@ -175,9 +175,8 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 @method
 def item(self: Tensor) -> Any:
     """The one element, as a Python number."""
-    mode = modes.current()
-    if (type(mode) is not bool and mode.dispatch) or type(self) not in PLAIN:
-        handled, result = offer_function(mode, "_local_scalar_dense", self)
+    if handling:
+        handled, result = offer_function(modes.current(), "_local_scalar_dense", self)
         if handled:
             return result
     array = self.array
@@ -376,6 +375,27 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
         self.array[place] = callable(self.array[place].item(), other[place].item())
     self.bump()
     return self
+
+
+@method
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Replaces each element by what the function gives for it and those of two other tensors."""
+    if self.tracked or x.tracked or y.tracked:
+        raise RuntimeError(
+            "Can't call map2_() on Variable that requires grad. Use var.detach().map2_() instead."
+        )
+    xp = namespace(self.array)
+    first, second = (xp.broadcast_to(each.array, self.array.shape) for each in (x, y))
+    for place in np.ndindex(self.array.shape):
+        self.array[place] = callable(self.array[place].item(), first[place].item(), second[place].item())
+    self.bump()
+    return self
+
+
+@method
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What `load_state_dict` puts in place of this tensor for a loaded one, where tensors are swapped."""
+    return other.detach() if assign else self.detach().copy_(other)
 
 
 for _function in (fill_, zero_):

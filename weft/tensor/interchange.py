@@ -8,13 +8,14 @@ tensors, byte orders).
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from weft.core.device import creation_device
-from weft.core.dtypes import BY_NUMPY, bfloat16
+from weft.core.dtypes import BY_NUMPY, bfloat16, dtype, get_default_dtype
 from weft.core.errors import argument_name
 from weft.core.modes import grad_enabled
 from weft.core.naming import named
@@ -120,6 +121,34 @@ def from_numpy(ndarray: object) -> Tensor:
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {argument_name(type(ndarray))})")
     return alias_array(ndarray)
+
+
+@public
+def from_file(
+    filename: str, shared: bool | None = None, size: int = 0, *, dtype: dtype | None = None,
+    layout: object = None, device: Where = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of `size` elements on a file's memory. Where it is shared, the file is made as long as it must
+    be, and what is written goes there; otherwise nobody else sees it.
+    """
+    kind = (get_default_dtype() if dtype is None else dtype).numpy
+    wanted = size * kind.itemsize
+    if shared and (not os.path.exists(filename) or os.path.getsize(filename) < wanted):
+        with open(filename, "ab") as file:
+            file.truncate(wanted)
+    if not os.path.exists(filename):
+        raise RuntimeError(
+            f"unable to open file <{filename}> in read-only mode: No such file or directory (2)"
+        )
+    if os.path.getsize(filename) < wanted:
+        raise RuntimeError(
+            f"file <{filename}> size <{os.path.getsize(filename)}> is smaller than the required mapping size "
+            f"<{wanted}>"
+        )
+    if not size:
+        return fresh(np.zeros(0, kind))
+    mapped = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(wanted,))
+    return alias_array(mapped.view(np.ndarray).view(kind))
 
 
 @method

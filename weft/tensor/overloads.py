@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from weft.core.device import as_device
 from weft.core.naming import naming
 from weft.core.once import once
 from weft.ops import custom
 from weft.ops.overload_forms import bound_of, operator_name, record_named
-from weft.ops.record import REGISTRY, Kind, Op
+from weft.ops.record import REGISTRY, Kind, Op, ops
 from weft.ops.signature import MISSING, OPERAND, OPTIONAL, OPTIONAL_OPERAND, TENSORS
 from weft.tensor.base import Tensor
 from weft.tensor.dispatch import dispatch, dispatch_out
@@ -204,6 +205,8 @@ class AtenPacket(OverloadPacket):
             assert function is not None
             hand_written = function
             return AtenOverload(self, name, "function", lambda args, kwargs: hand_written(*args, **kwargs))
+        if op is ops._to_copy:
+            return AtenOverload(self, name, "function", lambda args, kwargs: _copied(*args, **kwargs))
         if self.writes:
             face = writing_face(op)
             return AtenOverload(self, name, "inplace", lambda args, kwargs: dispatch_inplace(
@@ -254,6 +257,17 @@ class AtenPacket(OverloadPacket):
 
     def __deepcopy__(self, _memo: object) -> AtenPacket:
         return self
+
+
+def _copied(
+    self: Any, *, dtype: Any = None, device: Any = None, memory_format: Any = None, **_more: Any
+) -> Any:
+    """`_to_copy`: to another device, too, which is an op of its own here."""
+    kind = self.dtype if dtype is None else dtype
+    if device is not None and as_device(device) != self.device:
+        more = {} if memory_format is None else {"memory_format": memory_format}
+        return self.to(device=device, dtype=kind, **more)
+    return dispatch(ops._to_copy, (self, kind, memory_format))
 
 
 _OVERLOADS: Final = (

@@ -81,14 +81,10 @@ def has_own_handler(kind: Any) -> bool:
     return kind.__torch_dispatch__ is not disabled_torch_dispatch
 
 
-class Noted:
-    """What was met so far in this process."""
-
-    handlers = False
-    """Whether a class with a `__torch_dispatch__` was made: backward then looks for its tensors."""
-
-
-noted: Final = Noted()
+handling: Final[list[Any]] = []
+"""The dispatch modes that are active in any thread, and the first class with a `__torch_dispatch__`. While it
+is empty, nobody needs to ask for either.
+"""
 
 
 def is_offered(mode: State, values: Iterable[Any]) -> bool:

@@ -27,6 +27,8 @@ class Interpreter:
         self.module = module
         self.graph: Graph = module.graph if graph is None else graph
         self.garbage_collect_values = garbage_collect_values
+        self.submodules: dict[str, Any] = dict(module.named_modules()) if isinstance(module, Module) else {}
+        self.name, self.extra_traceback = type(self).__name__, True
         self.env: dict[Node, Any] = {}
         self.args_iter: Iterator[Any] = iter(())
 
@@ -39,12 +41,29 @@ class Interpreter:
         freed = last_uses(self.graph) if self.garbage_collect_values else {}
         for node in self.graph.nodes:
             if node not in self.env:
-                self.env[node] = self.run_node(node)
+                self.env[node] = self._run_told(node)
             for unread in freed.get(node, ()):
                 self.env.pop(unread, None)
             if node.op == "output":
                 return self.env[node]
         return None
+
+    def _run_told(self, node: Node) -> Any:
+        """Runs one node; an error that it raises says which."""
+        try:
+            return self.run_node(node)
+        except Exception as error:
+            if self.extra_traceback and error.args and isinstance(error.args[0], str):
+                line = f"While executing {node.format_node()}"
+                where = f"{line}\nOriginal traceback:\n{node.stack_trace}"
+                error.args = (f"{error.args[0]}\n\n{where}", *error.args[1:])
+            raise
+
+    def boxed_run(self, args_list: list[Any]) -> Any:
+        """As `run`, with the arguments in a list, which is emptied, so that nothing here keeps them."""
+        args = list(args_list)
+        args_list.clear()
+        return self.run(*args)
 
     def run_node(self, n: Node) -> Any:
         """Runs one node: the method named as its op, with the values of its arguments."""
@@ -163,9 +182,7 @@ class _Roots(dict[str, Any]):
         return attribute(self.module, path)
 
 
-def symbolic_trace(
-    root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
-) -> GraphModule:
+def symbolic_trace(root: Module | Callable[..., Any], concrete_args: Any = None) -> GraphModule:
     """A GraphModule of what `root` does to its arguments, found by calling it once with proxies.
 
     Branches, loops and lengths that depend on an argument raise TraceError: give it in `concrete_args`, or
@@ -191,32 +208,77 @@ class Match:
 
 def replace_pattern(
     gm: GraphModule,
-    pattern: Callable[..., Any] | GraphModule,
-    replacement: Callable[..., Any] | GraphModule,
+    pattern: Callable[..., Any] | GraphModule | Graph,
+    replacement: Callable[..., Any] | GraphModule | Graph,
 ) -> list[Match]:
     """Puts `replacement` wherever `pattern` occurs, in place; gives the occurrences, which never overlap.
 
     The inputs of the pattern match anything, the same input always the same node; what it computes on the way
     must be read by nobody else.
     """
-    pattern_graph = pattern.graph if isinstance(pattern, GraphModule) else symbolic_trace(pattern).graph
-    new = replacement.graph if isinstance(replacement, GraphModule) else symbolic_trace(replacement).graph
-    found = list(_matches(gm.graph, pattern_graph))
+    made = replace_pattern_with_filters(gm, pattern, replacement)
+    return [Match(each.anchor, each.nodes_map) for each in made]
+
+
+@record(frozen=True)
+class ReplacedPatterns:
+    """One occurrence that was replaced: as `Match`, and the nodes that took its place."""
+
+    anchor: Node
+    nodes_map: dict[Node, Any]
+    replacements: list[Node]
+
+
+def replace_pattern_with_filters(
+    gm: GraphModule,
+    pattern: Callable[..., Any] | GraphModule | Graph,
+    replacement: Callable[..., Any] | GraphModule | Graph | None = None,
+    match_filters: list[Callable[..., bool]] | None = None,
+    ignore_literals: bool = False,
+    replacement_callback: Callable[..., Any] | None = None,
+    node_name_match: str = "",
+) -> list[ReplacedPatterns]:
+    """As `replace_pattern`, for those occurrences that all filters take: functions of the match, the graph
+    and the pattern's graph. A callback of the same makes the replacement of each.
+    """
+    pattern_graph = _graph_of(pattern)
+    given = None if replacement is None else _graph_of(replacement)
+    found = [
+        match
+        for match in _matches(gm.graph, pattern_graph, ignore_literals)
+        if all(accepts(match, gm.graph, pattern_graph) for accepts in match_filters or ())
+    ]
     replaced: dict[Node, Any] = {}
+    results = []
     for match in found:
+        new = given
+        if new is None:
+            assert replacement_callback is not None, (
+                "Must provide either a replacement GraphModule or a callback"
+            )
+            new = _graph_of(replacement_callback(match, gm.graph, pattern_graph))
+        before = set(gm.graph.nodes)
         _replace_one(gm.graph, pattern_graph, new, match, replaced)
+        fresh = [node for node in gm.graph.nodes if node not in before]
+        results.append(ReplacedPatterns(match.anchor, match.nodes_map, fresh))
     gm.recompile()
-    return found
+    return results
 
 
-def _matches(graph: Graph, pattern: Graph) -> Iterator[Match]:
-    last = pattern.output_node.args[0]
+def _graph_of(program: Callable[..., Any] | GraphModule | Graph) -> Graph:
+    if isinstance(program, Graph):
+        return program
+    return program.graph if isinstance(program, GraphModule) else symbolic_trace(program).graph
+
+
+def _matches(graph: Graph, pattern: Graph, any_literals: bool = False) -> Iterator[Match]:
+    last = pattern.output_node().args[0]
     if not isinstance(last, Node):
         raise ValueError("a pattern gives one value")
     taken: set[Node] = set()
     for node in graph.nodes:
         nodes_map: dict[Node, Any] = {}
-        if node.op == "output" or not _equal(last, node, nodes_map):
+        if node.op == "output" or not _equal(last, node, nodes_map, any_literals):
             continue
         inside = {v for p, v in nodes_map.items() if p.op != "placeholder" and isinstance(v, Node)}
         inner = inside - {node}
@@ -226,7 +288,7 @@ def _matches(graph: Graph, pattern: Graph) -> Iterator[Match]:
         yield Match(node, nodes_map)
 
 
-def _equal(pattern: Any, value: Any, nodes_map: dict[Node, Any]) -> bool:
+def _equal(pattern: Any, value: Any, nodes_map: dict[Node, Any], any_literals: bool) -> bool:
     """Whether a value has the pattern's structure; fills in what stands for each node of it."""
     if isinstance(pattern, Node):
         if pattern in nodes_map:
@@ -236,16 +298,18 @@ def _equal(pattern: Any, value: Any, nodes_map: dict[Node, Any]) -> bool:
             return True
         if not isinstance(value, Node) or (pattern.op, pattern.target) != (value.op, value.target):
             return False
-        return _equal(pattern.args, value.args, nodes_map) and _equal(pattern.kwargs, value.kwargs, nodes_map)
+        same = _equal(pattern.args, value.args, nodes_map, any_literals)
+        return same and _equal(pattern.kwargs, value.kwargs, nodes_map, any_literals)
     if type(pattern) is not type(value):
         return False
     if isinstance(pattern, (tuple, list)):
-        return len(pattern) == len(value) and all(_equal(p, v, nodes_map) for p, v in zip(pattern, value))
+        pairs = zip(pattern, value)
+        return len(pattern) == len(value) and all(_equal(p, v, nodes_map, any_literals) for p, v in pairs)
     if isinstance(pattern, dict):
         return pattern.keys() == value.keys() and all(
-            _equal(p, value[k], nodes_map) for k, p in pattern.items()
+            _equal(p, value[k], nodes_map, any_literals) for k, p in pattern.items()
         )
-    return bool(pattern == value)
+    return any_literals or bool(pattern == value)
 
 
 def _replace_one(graph: Graph, pattern: Graph, new: Graph, match: Match, replaced: dict[Node, Any]) -> None:

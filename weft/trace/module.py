@@ -78,6 +78,7 @@ class GraphModule(Module):
         self._take_attributes(root, graph)
         self._graph = graph
         graph.owning_module = None
+        self.meta: dict[str, Any] = {}
         if lazily:
             type(self).forward = _first_forward
         else:

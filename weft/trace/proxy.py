@@ -20,14 +20,16 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
 from weft.core.contexts import set_to
-from weft.core.naming import home
+from weft.core.naming import home, named
 from weft.core.once import lock
 from weft.core.seams import seams
+from weft.core.warn import warn_at_level
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.nn.modules.container import Sequential
 from weft.nn.modules.module import Module
-from weft.tensor.base import Parameter, Tensor
+from weft.tensor.base import PUBLIC, Parameter, Tensor
+from weft.tensor.saved import user_lines
 from weft.trace.wrapped import fronted, recorded
 
 
@@ -54,18 +56,21 @@ class Proxy:
         frame = sys._getframe(1)
         count = unpacked_count(frame.f_code, frame.f_lasti)
         if count is None:
-            raise TraceError(
-                "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or "
-                "as a *args or **kwargs function argument."
-            )
+            found: Iterator[Proxy] = self.tracer.iter(self)
+            return found
         return iter([operator.getitem(self, index) for index in range(count)])
 
     def __bool__(self) -> bool:
-        raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
+        return self.tracer.to_bool(self)
+
+    def keys(self) -> Any:
+        """What `**proxy` asks for."""
+        return self.tracer.keys(self)
 
     def __len__(self) -> int:
         raise RuntimeError(
-            "'len' is not supported in symbolic tracing: the length of a traced value is unknown"
+            "'len' is not supported in symbolic tracing by default. If you want this call to be recorded, "
+            + named("please call weft.fx.wrap('len') at module scope")
         )
 
     def __contains__(self, _item: Any) -> bool:
@@ -81,6 +86,16 @@ class Proxy:
         tracer = _tracer_in((args, kwargs))
         assert tracer is not None
         return tracer.create_proxy("call_function", function, args, kwargs or {})
+
+
+class ProxyableClassMeta(type):
+    """The metaclass of classes whose objects may be made of proxies: that is one node."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        tracer = _tracer_in((args, kwargs))
+        if tracer is None:
+            return super().__call__(*args, **kwargs)
+        return tracer.create_proxy("call_function", cls, args, kwargs)
 
 
 class Attribute(Proxy):
@@ -185,11 +200,49 @@ def _asking_tracers() -> Iterator[None]:
                 seams.tracer = None
 
 
-class Tracer:
-    """Traces with proxies. Override `is_leaf_module` to decide which submodules are written as one call."""
+class ToBeGiven:
+    """What stands in `concrete_args` for values that are not told."""
 
-    def __init__(self) -> None:
+    def __repr__(self) -> str:
+        return "PH"
+
+
+PH: Final = ToBeGiven()
+
+
+def _holds_place(value: Any) -> bool:
+    """Whether some of an argument is not told."""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()
+    return value is PH or any(map(_holds_place, items))
+
+
+def _assert_is_none(value: Any, text: str) -> None:
+    assert value is None, text
+
+
+class Tracer:
+    """Traces with proxies. Override `is_leaf_module` to decide which submodules are written as one call.
+
+    Functions of `autowrap_modules`, and globals that are one of `autowrap_functions`, are kept whole where
+    proxies are given to them.
+    """
+
+    record_stack_traces = False
+    """Whether nodes know the user's lines."""
+    proxy_buffer_attributes = False
+    """Whether buffers become nodes where they are read, as parameters do."""
+
+    def __init__(
+        self,
+        autowrap_modules: tuple[Any, ...] = (math,),
+        autowrap_functions: tuple[Callable[..., Any], ...] = (),
+        param_shapes_constant: bool = False,
+    ) -> None:
         self.graph = Graph()
+        self.autowrap_modules, self.autowrap_functions = autowrap_modules, autowrap_functions
+        self.param_shapes_constant = param_shapes_constant
+        self.module_stack: dict[str, Any] = {}
+        self.specialized = 0  # how many arguments were told
         self.root: Module | None = None
         self.paths: dict[int, str] = {}
         self.constants: dict[str, Any] = {}
@@ -204,9 +257,38 @@ class Tracer:
         self, module: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         path = self.path_of_module(module)
-        if self.is_leaf_module(module, path):
-            return self.create_proxy("call_module", path, args, kwargs)
-        return forward(*args, **kwargs)
+        around, self.module_stack = self.module_stack, {**self.module_stack, path: (path, type(module))}
+        try:
+            if self.is_leaf_module(module, path):
+                return self.create_proxy("call_module", path, args, kwargs)
+            return forward(*args, **kwargs)
+        finally:
+            self.module_stack = around
+
+    def iter(self, obj: Proxy) -> Any:
+        """What a loop over a proxy runs over."""
+        raise TraceError(
+            "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or "
+            "as a *args or **kwargs function argument."
+        )
+
+    def to_bool(self, obj: Proxy) -> bool:
+        """Which way a branch on a proxy goes."""
+        raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
+
+    def keys(self, obj: Proxy) -> Any:
+        """The keys of a proxy that is handed on as `**proxy`."""
+        return Attribute(obj, "keys")()
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        """What reading a parameter or a buffer of a module gives: a proxy for those of the root."""
+        kept = isinstance(attr_val, Parameter) or self.proxy_buffer_attributes
+        path = self.paths.get(id(attr_val)) if kept and isinstance(attr_val, Tensor) else None
+        if path is None:
+            return attr_val
+        if path not in parameter_proxy_cache:
+            parameter_proxy_cache[path] = self.create_proxy("get_attr", path, (), {})
+        return parameter_proxy_cache[path]
 
     def proxy(self, node: Node) -> Proxy:
         return Proxy(node, self)
@@ -220,7 +302,14 @@ class Tracer:
         name: str | None = None,
         type_expr: Any = None,
     ) -> Node:
-        return self.graph.create_node(op, target, args, kwargs, name, type_expr)
+        node = self.graph.create_node(op, target, args, kwargs, name, type_expr)
+        if self.module_stack:
+            node.meta["nn_module_stack"] = dict(self.module_stack)
+        if self.record_stack_traces:
+            lines = user_lines()
+            if lines:
+                node.meta["source"] = (lines[-1].filename, lines[-1].lineno or 0, lines[-1].name)
+        return node
 
     # -- nodes and arguments ---------------------------------------------------------------------------------
     def create_proxy(
@@ -265,19 +354,31 @@ class Tracer:
         return path
 
     # -- tracing ---------------------------------------------------------------------------------------------
-    def trace(self, root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None) -> Graph:
+    def trace(self, root: Module | Callable[..., Any], concrete_args: Any = None) -> Graph:
         """The graph of one call of `root` with proxies, or `concrete_args` for the arguments they name."""
         self.graph = Graph()
         self.constants, self.parameters, self.paths = {}, {}, {}
+        self.specialized = 0
         self.root = root if isinstance(root, Module) else None
         if self.root is not None:
             self.note_paths(self.root)
-        flat, arguments = self._placeholders(*_function_of(root), concrete_args or {})
+        self.module_stack = {}
+        function, bound = _function_of(root)
+        flat, arguments = self._placeholders(function, bound, concrete_args or {})
         recording = recorded(lambda value: isinstance(value, Proxy), self._keep_whole)
-        with set_to((_active, self)), recording, _asking_tracers(), fronted():
+        kept = fronted(self._kept_whole(inspect.unwrap(function).__globals__))
+        with set_to((_active, self)), recording, _asking_tracers(), kept:
             result = flat(*arguments)
         self.graph.output(self.create_arg(result))
         return self.graph
+
+    def _kept_whole(self, space: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
+        """The names, and where they stand, of functions that this tracer keeps whole."""
+        found = [(space, n) for n, value in space.items() if any(value is f for f in self.autowrap_functions)]
+        for module in self.autowrap_modules:
+            names = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
+            found += [(vars(module), name) for name in names]
+        return found
 
     def _keep_whole(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         return self.create_proxy("call_function", function, args, kwargs)
@@ -294,12 +395,18 @@ class Tracer:
                     self.paths.setdefault(id(value), f"{path}.{name}".lstrip("."))
 
     def _placeholders(
-        self, function: Any, bound: list[Any], concrete: dict[str, Any]
+        self, function: Any, bound: list[Any], concrete: Any
     ) -> tuple[Callable[..., Any], list[Any]]:
         """The function with all its parameters positional, and a proxy or a concrete value for each."""
         function = inspect.unwrap(function)
         code = function.__code__
         parameters = list(inspect.signature(function).parameters.values())[len(bound) :]
+        if isinstance(concrete, tuple):
+            if len(concrete) != len(parameters):
+                raise RuntimeError(
+                    f"Tracing expected {len(parameters)} arguments but got {len(concrete)} concrete arguments"
+                )
+            concrete = dict(zip([parameter.name for parameter in parameters], concrete))
         made: dict[str, Any] = {}
         optional = False
         for parameter in parameters:  # in the order of the signature, so that its text is one too
@@ -323,20 +430,50 @@ class Tracer:
 
     def _placeholder(self, parameter: inspect.Parameter, concrete: dict[str, Any]) -> Any:
         if parameter.name in concrete:
-            self.graph.placeholder(parameter.name, default_value=concrete[parameter.name])
-            return concrete[parameter.name]
+            return self._specialized(parameter, concrete[parameter.name])
         default = ... if parameter.default is parameter.empty else parameter.default
         name = _STARS.get(parameter.kind, "") + parameter.name
         return self.proxy(self.graph.placeholder(name, default_value=default))
 
-    def read(self, value: Any) -> Any:
-        """What an attribute of a module gives while tracing: a proxy for a parameter of the root."""
-        path = self.paths.get(id(value)) if isinstance(value, Parameter) else None
-        if path is None:
-            return value
-        if path not in self.parameters:
-            self.parameters[path] = self.create_proxy("get_attr", path, (), {})
-        return self.parameters[path]
+    def _specialized(self, parameter: inspect.Parameter, value: Any) -> Any:
+        """What stands for an argument whose value is told: that, with a check that calls bring the same; a
+        proxy in each place of PH.
+        """
+        self.specialized += 1
+        default = ... if parameter.default is parameter.empty else parameter.default
+        name = parameter.name if _holds_place(value) else f"{parameter.name}_{self.specialized}"
+        return self._taken_apart(
+            self.proxy(self.graph.placeholder(name, default_value=default)), parameter.name, value
+        )
+
+    def _taken_apart(self, proxy: Any, name: str, value: Any) -> Any:
+        """The told value of what a proxy stands for, with checks; proxies in the places of PH."""
+        if value is PH:
+            return proxy
+        if isinstance(value, dict):
+            return {key: self._taken_apart(proxy[key], name, item) for key, item in value.items()}
+        if isinstance(value, (tuple, list)):
+            items = [self._taken_apart(proxy[place], name, item) for place, item in enumerate(value)]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        if value is None:
+            text = f"{name} has been specialized to have value None but got another value"
+            self.create_proxy("call_function", _assert_is_none, (proxy, text), {})
+        elif isinstance(value, (bool, int, float, str, complex)):
+            text = f"{name} has been specialized to have value {value} but got another value"
+            self.create_proxy("call_function", PUBLIC["_assert"], (proxy == value, text), {})
+        else:
+            warn_at_level(
+                f"Was not able to add assertion to guarantee correct input {name} to specialized function. "
+                "It is up to the user to make sure that your inputs match the inputs you specialized the "
+                "function with.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return value
+
+    def read(self, name: str, value: Any) -> Any:
+        """Asked by modules whose parameters and buffers are read meanwhile."""
+        return self.getattr(name, value, self.parameters)
 
 
 class GraphAppendingTracer(Tracer):

@@ -34,7 +34,9 @@ def stepped(graph_module: Any, _example_inputs: Any) -> Callable[..., Any]:
     """A compiler for `weft.compiler.aot` that compiles nothing."""
 
     def run(*inputs: Any) -> Any:
-        return Telling(graph_module).run(*inputs)
+        runner = Telling(graph_module)
+        runner.extra_traceback = False  # errors are eager's
+        return runner.run(*inputs)
 
     return run
 

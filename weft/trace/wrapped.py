@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
@@ -53,13 +53,15 @@ def recorded(is_proxy: Callable[[Any], bool], record: Record) -> Block:
 
 
 @contextmanager
-def fronted() -> Iterator[None]:
-    """Meanwhile, functions stand in place of wrapped ones that ask whether a call is to be recorded."""
+def fronted(more: Iterable[tuple[dict[str, Any], str]] = ()) -> Iterator[None]:
+    """Meanwhile, functions stand in place of wrapped ones, and of `more` (where they stand, and under which
+    names), that ask whether a call is to be recorded.
+    """
     trace = object()
     try:
         with _lock:
             _traces.add(trace)
-            _exchange()
+            _exchange(more)
         yield
     finally:
         with _lock:
@@ -68,8 +70,9 @@ def fronted() -> Iterator[None]:
                 _put_back()
 
 
-def _exchange() -> None:
-    for key, space in _wrapped.items():
+def _exchange(more: Iterable[tuple[dict[str, Any], str]]) -> None:
+    wanted = [*_wrapped.items(), *(((id(space), name), space) for space, name in more)]
+    for key, space in wanted:
         name = key[1]
         original = space.get(name, getattr(builtins, name, None))
         if key not in _exchanged and original is not None:

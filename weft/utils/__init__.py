@@ -4,6 +4,7 @@ from typing import Any as _Any
 
 from weft.core.lazy import load as _load
 from weft.core.naming import named
+from weft.core.progress import progress as progress
 from weft.utils import checkpoint as checkpoint
 
 _LATE = (

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from weft.core.modes import enter, leave, modes
 from weft.tensor.base import Tensor
+from weft.tensor.overrides import handling
 
 __all__ = [
     "BaseTorchDispatchMode",
@@ -76,12 +77,16 @@ class BaseTorchDispatchMode(TorchDispatchMode):
 
 
 def _push_mode(mode: TorchDispatchMode) -> None:
+    handling.append(mode)
     enter(dispatch=(*modes().dispatch, mode))
 
 
 def _pop_mode(_key: object = None) -> TorchDispatchMode:
     *rest, mode = modes().dispatch
     enter(dispatch=tuple(rest))
+    place = next((i for i, each in enumerate(handling) if each is mode), None)
+    if place is not None:
+        del handling[place]
     found: TorchDispatchMode = mode
     return found
 

@@ -24,3 +24,33 @@ def __getattr__(name: str) -> _Any:
     if name in _SELECTIVE:
         return getattr(_load("weft.utils.selective_checkpoint"), name)
     raise AttributeError(named(f"module 'weft.utils.checkpoint' has no attribute {name!r}"))
+
+
+class DefaultDeviceType:
+    """Which kind of device has states to keep where no tensor says it: the CPU, unless another is named."""
+
+    _default_device_type: str | None = None
+
+    @staticmethod
+    def set_device_type(device: str = "cuda") -> None:
+        """Names another kind."""
+        DefaultDeviceType._default_device_type = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        """The kind."""
+        return DefaultDeviceType._default_device_type or "cpu"
+
+
+def get_device_states(*args: _Any) -> tuple[list[int], list[_Any]]:
+    """The accelerators on which arguments lie, and the states of their random numbers: none but the CPU's
+    generator is there, which `checkpoint` keeps itself.
+    """
+    return [], []
+
+
+def set_device_states(devices: _Any, states: _Any, *, device_type: str | None = None) -> None:
+    """Puts states of accelerators back that `get_device_states` gave."""
+    if list(devices):
+        kind = device_type or DefaultDeviceType.get_device_type()
+        raise RuntimeError(f"there is no device of type {kind!r} whose random numbers could be set")

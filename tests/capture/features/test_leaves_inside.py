@@ -65,6 +65,6 @@ def test_a_leaf_that_only_the_history_of_a_loss_leads_to_is_no_output() -> None:
 
     w = leaf(0.5, -1.0, 2.0)
     (graph,) = weft.compiler.explain(f)(weft.arange(1.0, 4.0), w).graphs
-    names = [node.name for node in graph.graph.output_node.args[0]]
+    names = [node.name for node in graph.graph.output_node().args[0]]
     assert len(names) == 2  # the loss, and the gradient of `w`
     assert not [name for name in names if name.startswith("requires_grad")], names

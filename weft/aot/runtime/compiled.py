@@ -390,7 +390,7 @@ class CompiledFunction:
             later: list[Any] = []
             if any(self.exposed):  # this is a piece itself, and gives a tuple of nodes
                 later = [graph.placeholders[index] for index in self.exposed[0]]
-                later += [graph.output_node.args[0][index] for index in self.exposed[1]]
+                later += [graph.output_node().args[0][index] for index in self.exposed[1]]
             parts = split(self.module, natives, ends, later)
             functions = [self.piece(part) for part in parts]
             self.splits[natives, ends] = Pieces(self.module, parts, functions)

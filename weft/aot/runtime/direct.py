@@ -140,7 +140,7 @@ def _described(
     nodes: NodesOfCall | None = None,
 ) -> Direct:
     facts, sizes = plan.facts, opened(plan)
-    kept = len(plan.program.cut.forward.graph.output_node.args[0]) - len(facts.values)
+    kept = len(plan.program.cut.forward.graph.output_node().args[0]) - len(facts.values)
     return Direct(
         forward=getattr(plan.program.forward, "function", None),
         inputs=list(args),
@@ -257,7 +257,7 @@ def _recorded(function: CompiledFunction, plan: CompiledPlan, args: tuple[Any, .
     if not _is_written_plainly(plan, args):
         raise NotDirect("it writes a view, or what gets a history")
     count = len(facts.values)
-    kept = len(program.cut.forward.graph.output_node.args[0])
+    kept = len(program.cut.forward.graph.output_node().args[0])
 
     def end(plan: CompiledPlan, results: tuple[Any, ...], given: tuple[Any, ...], drawn: Any) -> Any:
         if plan.program is not program:  # gradients were asked for that it does not keep enough for

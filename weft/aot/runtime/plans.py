@@ -276,7 +276,7 @@ class Pieces:
                 modes.state.set(before)
         finally:
             modes.state.set(before)
-        return map_arg(graph.output_node.args[0], lambda node: self.value(node, values))
+        return map_arg(graph.output_node().args[0], lambda node: self.value(node, values))
 
     def run_nodes(self, part: Part, values: dict[Node, Any]) -> None:
         for node in part.nodes:

@@ -240,7 +240,7 @@ class Keep:
 
     def note(self, function: Any, inputs: Sequence[Any]) -> None:
         """Takes down how a call was served that has just been."""
-        direct = None
+        direct, arrays = None, [getattr(value, "array", None) for value in inputs]
         own = has_own_globals(function) or applies_functions(self.recipe.graph)
         if self.recipe.ending is not None and not own:
             direct = self.factory.direct(self.recipe.graph, inputs)
@@ -256,6 +256,8 @@ class Keep:
         except Unkept as error:
             self.refuse(error)
             return
+        if any(getattr(value, "array", None) is not array for value, array in zip(inputs, arrays)):
+            return  # another thread gave a tensor other data meanwhile: a later call says
         self.ready = self.factory.described(direct), facts, program
         pending.add(self)
 

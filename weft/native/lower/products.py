@@ -169,13 +169,14 @@ def is_thin(left: Definition, columns: int, depth: int) -> bool:
     fold then, which may be part of other kernels. BLAS needs longer rows for its vectors. Weights' gradients,
     whose first matrix lies transposed, may be parts of long sums.
     """
-    if not columns * depth <= THIN:
-        return False
+    if (
+        len(left.shape) == 2
+    ):  # how it lies comes first: of open sizes, comparisons are conditions of a template
+        down, across = memory_of(left)[2]
+        return (same(across, 1) or not same(down, 1)) and bool(columns * depth <= THIN)
     rows = left.shape[-2]
-    if len(left.shape) > 2:
-        return bool(rows * columns * depth <= 4 * THIN) or bool(rows >= THIN)
-    down, across = memory_of(left)[2]
-    return same(across, 1) or not same(down, 1)
+    small = bool(columns * depth <= THIN)
+    return small and (bool(rows * columns * depth <= 4 * THIN) or bool(rows >= THIN))
 
 
 def thin(left: Definition, right: Definition, name: str) -> Definition:

@@ -175,8 +175,9 @@ class Module(Stateful, Movable):
         fields = self.__dict__
         if seams.tracer is not None:
             tracer = _tracer()
-            if tracer is not None and name in fields.get("_parameters", ()):
-                return tracer.read(fields["_parameters"][name])
+            for table in ("_parameters", "_buffers") if tracer is not None else ():
+                if name in fields.get(table, ()):
+                    return tracer.read(name, fields[table][name])
         try:
             if name in (table := fields["_parameters"]):
                 return table[name]
