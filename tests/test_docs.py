@@ -58,7 +58,8 @@ def test_examples_of_docstrings_hold(path: Path, tmp_path: Path, monkeypatch: py
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     module = importlib.import_module(name)
     space = {**vars(module), "__name__": "__main__", "weft": weft}  # as if a user's
-    result = doctest.testmod(module, globs=space, optionflags=doctest.ELLIPSIS)
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE  # one line may stand for several
+    result = doctest.testmod(module, globs=space, optionflags=flags)
     assert result.failed == 0
 
 

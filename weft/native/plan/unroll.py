@@ -48,6 +48,8 @@ LEAST_ROWS: Final = 8
 
 def depth_of(sizes: Shape, kernel: Kernel) -> int:
     """How many loops, the innermost last, are to be written out; 0 where none should be."""
+    if len(sizes) < 2 or type(sizes[-1]) is not int or sizes[-1] > LONGEST:
+        return 0
     folds = [fold for phase in kernel.phases for fold in phase.folds]
     if any(fold.scope is Scope.COLUMN for fold in folds):
         return 0
