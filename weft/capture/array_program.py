@@ -115,7 +115,8 @@ def parsed(recipe: str) -> Any:
 
 # -- trials --------------------------------------------------------------------------------------------------
 def trial(shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...], indexes: bool) -> Any:
-    """An array of this type with harmless elements: matrices that can be inverted, small whole numbers."""
+    """An array of this type with harmless elements: matrices that can be inverted; whole numbers and truths
+    are ones, or zeros where they may be indices."""
     size = int(np.prod(shape, dtype=np.int64))
     if not 0 < size <= LARGEST or any(step < 0 for step in strides):
         raise Break("numpy-call", seen=f"an array of shape {shape}")
@@ -195,7 +196,7 @@ def numpy_op() -> CustomOpDef:
         with LOCK:
             found = OP.get("call")
             if found is None:
-                found = custom_op("weft_numpy::call", call_numpy, mutates_args=())
+                found = custom_op("weft_numpy::follow_recipe", call_numpy, mutates_args=())
                 found.register_fake(call_on_fakes)
                 found._op.draws = False  # no function that a recipe names does
                 OP["call"] = found

@@ -40,6 +40,7 @@ METHODS: Final = frozenset(
 )  # fmt: skip
 """Methods of arrays whose results have a type that depends on nothing but types."""
 FUNCTIONS: Final = """
+    array asarray
     sum prod mean std var min max amin amax argmin argmax cumsum cumprod any all median ptp average
     percentile quantile count_nonzero nansum nanprod nanmean nanstd nanvar nanmin nanmax nanmedian
     concatenate stack vstack hstack dstack column_stack tile repeat roll flip flipud fliplr rot90 pad clip
@@ -162,7 +163,10 @@ def call_arrays(machine: Machine, how: str, name: str, args: Args, kwargs: Kwarg
         models = [trial_of(tensor, indexes=True) for tensor in gathered.tensors]
     found = tried(recipe, models)
     items = results_of(found)
+    refuse_counts(name, recipe, args, gathered, items)
     if any(np.may_share_memory(item, model) for item in items for model in models):
+        if any(found is model for model in models):  # the array itself, as `asarray` gives it
+            return args[0]
         if type(found) is not np.ndarray or type(args[0]) not in ARRAYS:
             raise Break("numpy-call", seen=f"{name}: views in a container")
         return viewed(machine, name, recipe, args, gathered.tensors[0], found)
@@ -171,6 +175,17 @@ def call_arrays(machine: Machine, how: str, name: str, args: Args, kwargs: Kwarg
     if type(found) is np.ndarray:
         return made[0]
     return made if type(found) is list else tuple(made)
+
+
+def refuse_counts(name: str, recipe: str, args: Args, gathered: Gathering, items: list[Any]) -> None:
+    """Breaks where shapes depend on elements: how often to repeat, which axis to sum, where a mask holds."""
+    if name == "where" and len(args) == 1:
+        raise Break("numpy-call", seen="where elements are not zero")
+    if not any(model.dtype.kind in "biu" for model in gathered.models):
+        return
+    others = results_of(tried(recipe, [trial_of(tensor, indexes=True) for tensor in gathered.tensors]))
+    if [(a.shape, a.dtype) for a in items] != [(b.shape, b.dtype) for b in others]:
+        raise Break("numpy-call", seen=f"{name}: a shape that depends on elements")
 
 
 def refuse_masks(key: Any) -> None:

@@ -148,6 +148,17 @@ def test_tensor_to_numpy_and_back() -> None:
         check(f, backend=backend, tolerance=1e-6)
 
 
+def test_arrays_of_arrays_and_arrays_as_they_are() -> None:
+    def f(x: Tensor, given: np.ndarray) -> Any:
+        a = x.numpy()
+        made = np.array([a, given], dtype=np.float64), np.array(a), np.asarray([a, a])
+        same = np.asarray(a), np.asarray(given), a.astype(np.float32, copy=False)
+        return made, same, same[0] is a, same[1] is given, same[2] is a, np.array(given) is given
+
+    for backend in ("eager", "native"):
+        check(f, lambda: (weft.ones(3), np.arange(3, dtype=np.float32)), backend=backend)
+
+
 def test_numpy_promotes_as_numpy_does() -> None:
     def f(x: Tensor, n: Tensor) -> Any:
         a, b = x.numpy(), n.numpy()
@@ -264,6 +275,16 @@ def test_elements_of_captured_arrays_break() -> None:
 
     check(branch, frames=None, breaks=None)
     check(lambda x: x.numpy() in [1, 2], lambda: (weft.ones(1),), frames=None, breaks=None)
+
+
+def test_shapes_that_depend_on_elements_break() -> None:
+    def f(x: Tensor, n: Tensor) -> Any:
+        a, counts = x.numpy(), n.numpy()
+        parts = np.split(a, counts[:1])
+        return np.repeat(a, counts, axis=0), np.where(a > 0.5), np.where(a), parts, a.sum(axis=counts[0])
+
+    check(f, lambda: (weft.tensor([[0.2, 0.0], [0.7, 0.9]]), weft.tensor([1, 3])), frames=None, breaks=None)
+    check(lambda x: np.where(x.numpy() > 0.5, 1.0, x.numpy()), lambda: (weft.tensor([0.2, 0.7]),))
 
 
 def test_writing_to_captured_arrays_breaks() -> None:
