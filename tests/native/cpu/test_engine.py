@@ -456,3 +456,36 @@ def test_joined_functions_can_be_told_apart() -> None:
     assert list(found) == ["fsqrt", "ffabs"]
     alone = engine.Loaded(engine.joined([found["ffabs"]]))
     assert list(alone.addresses) == ["ffabs"]
+
+
+OTHER_SYSTEMS = """
+import sys
+import llvmlite.binding  # its library is that of this system
+sys.platform = {platform!r}
+import weft
+import weft.native.cpu.engine as engine
+engine.triple = lambda: {triple!r}
+def no_such_call(): raise AttributeError("module 'mmap' has no attribute 'PROT_READ'")
+engine.executing = no_such_call
+square = weft.compile(lambda x: (x * x).sum())
+for _ in range(2):
+    x = weft.ones(3, requires_grad=True)
+    square(x).backward()
+    print(x.grad.tolist())
+"""
+
+
+@pytest.mark.parametrize(
+    ("platform", "triple"),
+    [
+        ("darwin", "arm64-apple-darwin23.5.0"),
+        ("darwin", "x86_64-apple-macosx"),
+        ("win32", "x86_64-pc-windows-msvc"),
+    ],
+)
+def test_other_systems_run_op_by_op_and_say_so_once(platform: str, triple: str) -> None:
+    code = OTHER_SYSTEMS.format(platform=platform, triple=triple)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[2.0, 2.0, 2.0]\n" * 2
+    assert done.stderr.count("Warning") == 1 and "runs op by op" in done.stderr and triple in done.stderr

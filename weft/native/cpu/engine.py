@@ -153,6 +153,8 @@ def unusable() -> str:
         if isinstance(error, MemoryError):  # which there may be more of later
             raise
         return f"LLVM cannot be loaded: {error}"
+    if "linux" not in triple():  # objects, calls and memory are those of Linux
+        return f"machine code is made for Linux, and this is {triple()}"
     if kind_of(triple()) not in KINDS:
         return f"what threads do on a processor of the kind {kind_of(triple())} is not known"
     return f"this process may not make code: {executing()}" if executing() else ""
