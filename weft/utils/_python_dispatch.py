@@ -6,11 +6,11 @@ The names of `torch.utils._python_dispatch`. What a handler receives and when is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Self
 
-from weft.core.modes import enter, leave, modes
+from weft.core.contexts import Block, set_to
+from weft.core.modes import changed, enter, modes, state
 from weft.tensor.base import Tensor
 from weft.tensor.overrides import handling
 
@@ -107,25 +107,15 @@ def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
     return bool(modes().dispatch)
 
 
-@contextmanager
-def _disable_current_modes() -> Iterator[list[TorchDispatchMode]]:
+def _disable_current_modes() -> Block:
     """Inside, none of the modes that are active now is; gives them."""
-    active = modes().dispatch
-    token = enter(dispatch=())
-    try:
-        yield list(active)
-    finally:
-        leave(token)
+    return set_to((state, changed(dispatch=())), given=list(modes().dispatch))
 
 
-@contextmanager
-def _pop_mode_temporarily(_key: object = None) -> Iterator[TorchDispatchMode]:
-    """Inside, the innermost mode is off."""
-    mode = _pop_mode()
-    try:
-        yield mode
-    finally:
-        _push_mode(mode)
+def _pop_mode_temporarily(_key: object = None) -> Block:
+    """Inside, the innermost mode is off; gives it."""
+    *rest, mode = modes().dispatch
+    return set_to((state, changed(dispatch=tuple(rest))), given=mode)
 
 
 # -- subclasses ----------------------------------------------------------------------------------------------
