@@ -11,7 +11,7 @@ import pytest
 from weft.core.counters import counters
 from weft.core.errors import NotCompiled
 from weft.core.settings import settings
-from weft.core.varying import STAYS, WITHIN, Builds, Varying, told
+from weft.core.varying import ENOUGH, MOST_LAYOUTS, STAYS, WITHIN, Builds, Varying, told
 
 
 def called(builds: Builds, times: int = 1) -> None:
@@ -110,41 +110,57 @@ def test_threads_say_it_once() -> None:
 
 
 # -- when no more are made -----------------------------------------------------------------------------------
-def test_the_eighth_within_a_hundred_calls_settles_it() -> None:
-    builds, found = Builds(), []
-    for number in range(settings.recompile_limit):
-        called(builds)
-        assert builds.wants((number,))
-        found.append(builds.made("layout"))
-    assert found == [False] * (settings.recompile_limit - 1) + [True]
-    assert builds.settled and not builds.wants((77,))
-
-
-def test_programs_that_are_used_do_not() -> None:
+def crowded() -> Builds:
     builds = Builds()
-    for number in range(4 * settings.recompile_limit):
-        called(builds, -(-WITHIN // (settings.recompile_limit - 1)))  # so that eight take a hundred calls
-        assert builds.wants((number,)) and not builds.made("layout")
+    for _ in range(ENOUGH):
+        called(builds)
+        builds.made("layout")
+    return builds
+
+
+def test_the_eighth_within_a_hundred_calls_is_enough() -> None:
+    builds = Builds()
+    for number in range(ENOUGH):
+        called(builds)
+        assert not builds.are_enough("layout") and builds.wants("layout", (number,))
+        builds.made("layout")
+    assert builds.are_enough("layout") and not builds.wants("layout", (77,))
+
+
+def test_programs_that_are_used_are_never_enough() -> None:
+    builds = Builds()
+    for _ in range(4 * ENOUGH):
+        called(builds, -(-WITHIN // (ENOUGH - 1)))  # so that eight take a hundred calls
+        builds.made("layout")
+    assert not builds.are_enough("layout")
 
 
 def test_other_layouts_are_no_other_numbers() -> None:
     builds = Builds()
-    for number in range(200):
+    for number in range(2 * MOST_LAYOUTS):
         called(builds)
-        assert not builds.made(f"layout {number}")
-    assert not builds.settled
+        builds.made(f"layout {number}")
+        assert not builds.are_enough(f"layout {number}")
+    builds = crowded()
+    assert not builds.are_enough("another") and builds.wants("another", ("one",))
 
 
 def test_a_number_that_stays_gets_a_program_after_all() -> None:
-    builds = Builds()
-    for _ in range(settings.recompile_limit):
-        builds.made("layout")
-    assert [builds.wants(("one",)) for _ in range(STAYS - 1)] == [False] * (STAYS - 1)
-    assert not builds.wants(("another",))  # which breaks the row
-    assert [builds.wants(("one",)) for _ in range(STAYS)] == [False] * (STAYS - 1) + [True]
+    builds = crowded()
+    assert [builds.wants("layout", ("one",)) for _ in range(STAYS - 1)] == [False] * (STAYS - 1)
+    assert not builds.wants("layout", ("another",))  # which breaks the row
+    assert [builds.wants("layout", ("one",)) for _ in range(STAYS)] == [False] * (STAYS - 1) + [True]
 
 
-def test_threads_settle_it_once() -> None:
+def test_what_is_known_of_layouts_is_bounded() -> None:
+    builds = crowded()
+    for number in range(MOST_LAYOUTS):
+        builds.made(number)
+    assert not builds.are_enough("layout") and len(builds._made) <= MOST_LAYOUTS
+
+
+def test_threads_note_each_of_theirs() -> None:
     builds = Builds()
     with ThreadPoolExecutor(8) as threads:
-        assert sum(threads.map(lambda _: builds.made("layout"), range(64))) == 1
+        list(threads.map(lambda _: builds.made("layout"), range(ENOUGH)))
+    assert builds.are_enough("layout")

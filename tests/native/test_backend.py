@@ -195,7 +195,7 @@ def files(folder: Path) -> set[Path]:
 
 @pytest.mark.parametrize("grad", [False, True], ids=["values", "gradients"])
 @pytest.mark.parametrize("fullgraph", [False, True])
-def test_the_third_value_is_said_and_the_eighth_program_within_a_hundred_calls_is_the_last(
+def test_the_third_value_is_said_and_behind_the_eighth_one_program_serves_all(
     built: list[Any], tmp_path: Path, grad: bool, fullgraph: bool
 ) -> None:
     compiled = weft.compile(scaled, fullgraph=fullgraph)
@@ -213,15 +213,58 @@ def test_the_third_value_is_said_and_the_eighth_program_within_a_hundred_calls_i
     (text,) = said
     assert "3 values of L['n'] within 100 calls of scaled (" in text and "): 2, 3, 4." in text
     assert dict(weft.compiler.counters["varying"]) == {text: 1}
-    (reason,) = weft.compiler.counters["aot_fallbacks"]
-    assert "numbers that have no program, since they vary" in reason
     tiers.wait()
-    count, kept = len(built), files(tmp_path)
+    count, kept, made = len(built), files(tmp_path), weft.compiler.counters["built"]["programs"]
     assert warned(lambda: [call(n) for n in range(100, 160)]) == []  # once is enough
     tiers.wait()
     assert len(built) == count and files(tmp_path) == kept
+    assert weft.compiler.counters["built"]["programs"] == made
     call(3)  # which has a program still
     assert len(built) == count
+    assert not weft.compiler.counters["aot_fallbacks"]
+
+
+def test_further_values_are_no_errors_under_strict(built: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One program serves them, and the warning was one of those before."""
+    compiled = weft.compile(scaled, fullgraph=True)
+    x = weft.arange(6.0)
+    assert len(warned(lambda: [compiled(x, n) for n in range(2, 14)])) == 1
+    monkeypatch.setattr(settings, "strict", True)
+    for n in range(20, 30):
+        assert_close(compiled(x, n), scaled(x, n))
+
+
+def test_signs_and_sizes_of_one_have_programs_of_all_numbers_too(built: list[Any]) -> None:
+    compiled = weft.compile(scaled, fullgraph=True)
+    x = weft.arange(6.0)
+    warned(lambda: [compiled(x, n) for n in range(2, 14)])
+    count = weft.compiler.counters["built"]["programs"]
+    for n in (*range(-30, 30), *range(-50, -30)):
+        assert_close(compiled(x, n), scaled(x, n))
+    assert weft.compiler.counters["built"]["programs"] <= count + backend.MOST_GENERAL + 8
+    assert not weft.compiler.counters["aot_fallbacks"]
+
+
+def test_values_without_such_a_program_run_op_by_op(
+    built: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With eager's bits, programs are for single sizes."""
+    monkeypatch.setattr(settings, "bitwise", True)
+    compiled = weft.compile(scaled, fullgraph=True)
+    x = weft.arange(6.0)
+    warned(lambda: [compiled(x, n) for n in range(2, 14)])
+    (reason,) = weft.compiler.counters["aot_fallbacks"]
+    assert "numbers that have no program, since they vary" in reason
+    count, kept = len(built), files(tmp_path)
+    for n in range(100, 160):
+        assert_close(compiled(x, n), scaled(x, n), rtol=0, atol=0)
+    assert len(built) == count and files(tmp_path) == kept
+    for _ in range(60):
+        assert_close(compiled(x, 77), scaled(x, 77))
+    assert len(built) == count + 1  # of a number that stays
+    monkeypatch.setattr(settings, "strict", True)
+    with pytest.raises(weft.compiler.NotCompiled, match="numbers that have no program"):
+        compiled(x, 200)
 
 
 def test_programs_that_are_used_are_made(built: list[Any]) -> None:
@@ -233,16 +276,6 @@ def test_programs_that_are_used_are_made(built: list[Any]) -> None:
             assert_close(compiled(x, n), scaled(x, n))
     assert len(built) >= 8
     assert not weft.compiler.counters["varying"]
-
-
-def test_a_number_that_stays_has_a_program_again(built: list[Any]) -> None:
-    compiled = weft.compile(scaled, fullgraph=True)
-    x = weft.arange(6.0)
-    assert len(warned(lambda: [compiled(x, n) for n in range(2, 14)])) == 1
-    count = len(built)
-    for _ in range(60):
-        assert_close(compiled(x, 77), scaled(x, 77))
-    assert len(built) == count + 1
 
 
 def calls_of_kernels(function: Any) -> int:

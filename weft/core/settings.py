@@ -19,8 +19,7 @@ class Settings:
     verify: bool = False
     """Capture again on each call that an entry serves, and compare graph and guards with the entry's."""
     recompile_limit: int = 8
-    """How often one function is compiled (per `weft.compile`) before its original runs instead; and how many
-    programs one graph gets for other numbers within a hundred calls."""
+    """How often one function is compiled (per `weft.compile`) before its original runs instead."""
     compiled_autograd: bool = False
     """Hand every backward to compiled autograd, with graphs compiled as `weft.compile` compiles by default.
     """

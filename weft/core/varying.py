@@ -9,10 +9,10 @@ so what costs a third program decides the structure, and whoever wrote it ought 
 
     call 0, 1      a program each: other values, or 0 and 1, are what code paths are made of
     call 2         the third value within a hundred calls: one warning, which names L['n']; `strict` raises
-    to the eighth  programs are still built: `settings.recompile_limit` of them within a hundred calls for
-                   tensors that lie alike
-    from then on   values that have a program use it; others run op by op. One that comes fifty times in a
-                   row gets a program all the same
+    call 8, 9 ...  one program for all further values, in which what must know the number calls its array
+                   kernel. Where there is no such program, such values run op by op, and `strict` raises
+A program for each value without an end would cost a hundred times what the call does, so the last line stays.
+It asks for the rate: values of which each serves many calls have programs of their own.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from weft.core.settings import settings
 
 WITHIN: Final = 100
 """The calls within which programs are too many."""
+ENOUGH: Final = 8
+"""So many programs of a graph are made within these calls for numbers of their own, by how inputs lie."""
 STAYS: Final = 50
 """So often in a row the same numbers come that they get a program all the same."""
 LOUD: int = 3
@@ -153,39 +155,36 @@ class Staying:
 
 
 class Builds:
-    """The programs of one graph, as far as they tell whether one more for other numbers is worth making."""
+    """The programs of one graph that are for the very numbers of their calls."""
 
-    __slots__ = ("calls", "settled", "_made", "_waiting", "_lock")
+    __slots__ = ("calls", "_made", "_crowded", "_waiting", "_lock")
 
     def __init__(self) -> None:
         self.calls = array("q", [0])
         """How many calls there were: in memory, so that machine code can count those that it serves alone."""
-        self.settled = False
-        """Whether numbers vary, so that programs are no longer made for them."""
-        self._made: dict[Any, deque[int]] = {}  # when programs were made, by all that is no number
+        self._made: dict[Hashable, deque[int]] = {}  # when programs were made, by all that is no number
+        self._crowded: set[Hashable] = set()
         self._waiting = Staying()
         self._lock = lock()
 
-    def made(self, layout: Hashable) -> bool:
-        """Notes a new program for inputs that, but for numbers, look like this. True for the one with which
-        it is settled that they vary.
-        """
-        most = settings.recompile_limit
+    def made(self, layout: Hashable) -> None:
+        """Notes a new program for inputs that, but for numbers, look like this."""
         with self._lock:
             if len(self._made) >= MOST_LAYOUTS and layout not in self._made:
                 self._made.clear()
-            times = self._made.setdefault(layout, deque())
+                self._crowded.clear()
+            times = self._made.setdefault(layout, deque(maxlen=ENOUGH))
             times.append(self.calls[0])
-            while len(times) > most:
-                times.popleft()
-            if self.settled or len(times) < most or times[-1] - times[0] >= WITHIN:
-                return False
-            self.settled = True
-            return True
+            if len(times) == ENOUGH and times[-1] - times[0] < WITHIN:
+                self._crowded.add(layout)
 
-    def wants(self, numbers: tuple[Any, ...]) -> bool:
-        """Whether a program is to be made for a call with these numbers, which has none."""
-        if not self.settled:
+    def are_enough(self, layout: Hashable) -> bool:
+        """Whether there have been so many of them that further numbers get none of their own."""
+        return layout in self._crowded
+
+    def wants(self, layout: Hashable, numbers: tuple[Any, ...]) -> bool:
+        """Whether a program is to be made for a call with these numbers, where none serves them all."""
+        if layout not in self._crowded:
             return True
         with self._lock:
             return self._waiting.again(numbers)

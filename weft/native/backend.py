@@ -66,6 +66,8 @@ class Layout:
 _warned: set[str] = set()
 """Reasons that were said already: a process that cannot run code says so once."""
 MOST_PROGRAMS: Final = 64
+MOST_GENERAL: Final = 4
+"""So many templates for all numbers, as sizes of 0 and 1 and signs take others."""
 MOST_SETTLED: Final = 512
 """How many there may be where most are those of templates: these hold nothing but numbers."""
 
@@ -92,6 +94,8 @@ class Compiled:
         """Of sizes that are open: see `weft.native.lower.opening`."""
         self.unread = unread(graph_module.graph, self.places)
         self.templates: list[tuple[Any, Any]] = []
+        self.generals: dict[Any, int] = {}
+        """By layout: how many more templates for all numbers may be tried, once there are enough for one."""
         self.fixed: dict[Any, Program] = {}
         """By programs that call Python and the floats they were given for long: those with these in them."""
 
@@ -119,9 +123,12 @@ class Compiled:
                 return self.op_by_op(inputs)
             program = self.settled(key, given) if self.templates else None
         if program is None:
-            if not self.builds.wants(key):
+            layout = self.layout_of(key, given)
+            if self.builds.are_enough(layout):
+                program = self.general(layout, key, given)
+            if program is None and not self.builds.wants(layout, key):
                 return self.op_by_op(inputs, "numbers that have no program, since they vary")
-            program = self.new_program(key, given)
+            program = program or self.new_program(key, given)
         if isinstance(program, str):
             return self.op_by_op(inputs)
         if any(is_copied(given[n], arrays[n]) for _, n in program.written):
@@ -174,6 +181,21 @@ class Compiled:
                 self.programs.keep(key, program)
                 return program
         return None
+
+    def general(self, layout: Any, key: Any, given: list[Any]) -> Program | None:
+        """The program for these numbers of a template that serves others, too, though it must do without
+        knowing them while it is made; None where there is none.
+        """
+        with self.lock:
+            left = self.generals.get(layout, MOST_GENERAL)
+            found = self.settled(key, given) if self.templates else None
+            if found is None and left and self.opens and self.places and not settings.bitwise:
+                self.generals[layout] = left - 1
+                if in_own_context(self.template, given, True) is None:
+                    self.generals[layout] = 0
+                else:
+                    found = self.settled(key, given)
+        return found
 
     def template_of(self, program: Program) -> Any:
         """The template of a program; None where it is for one size alone."""
@@ -266,14 +288,19 @@ class Compiled:
 
     def from_template(self, arrays: list[Any]) -> Program:
         """The first program of a new template, or one for these sizes alone."""
+        made = self.template(arrays)
+        return self.new(self.module_for(arrays), arrays) if made is None else made
+
+    def template(self, arrays: list[Any], general: bool = False) -> Program | None:
+        """The first program of a new template; None where there can be none."""
         began = perf_counter()
         try:
-            template = _template.Template(self.graph_module, self.places, arrays, self.layout.wrap)
+            template = _template.Template(self.graph_module, self.places, arrays, self.layout.wrap, general)
         except Exception as error:
             let_through(error)
             reason = f"a program for these sizes alone: {reason_of(error)}"
             log("recompiles", lambda: reason)
-            return self.new(self.module_for(arrays), arrays)
+            return None
         self.add_template(template, arrays)
         return told(template.first, arrays, self.graph_module, perf_counter() - began)
 

@@ -65,10 +65,11 @@ def native_kernel(op: Op, bound: tuple[Any, ...]) -> Any:
     builds = _builds.get(op) or _builds.setdefault(op, Builds())
     builds.calls[0] += 1
     if found not in _programs:
-        if not builds.wants(found):
+        layout = tuple([_but_for_sizes(each) for each in found])
+        if not builds.wants(layout, found):
             return None
         if _remember(found, op, bound, inputs):
-            builds.made(tuple([_but_for_sizes(each) for each in found]))
+            builds.made(layout)
     program = _programs.get(found)
     if program is None:
         return None

@@ -12,7 +12,8 @@ is compiled. Where tracing asks something of one (whether it is positive), the f
 constant, which makes the better program. Once it was another, plans serve all of which the answers are the
 same; there may be several for one key. Sizes that the capture leaves open are open in what is compiled, too,
 where its compiler takes that: see Note [Plans for open sizes] in `weft.aot.sizes`. Numbers that are others in
-each call, and no inputs, get no plan after a while: see Note [Numbers that vary] in `weft.core.varying`.
+each call, and no inputs, since a compiler takes no open sizes, get no plan after a while: see Note [Numbers
+that vary] in `weft.core.varying`.
 
 # Note [Gradients that never came]
 Eager does not run what no gradient reaches, and leaves `.grad` None there. A backward graph is made for the
@@ -218,7 +219,8 @@ class CompiledFunction:
             let_through(error)
             return self.refused("a view that may not be read")
         if known is None:
-            if not self.builds.wants((key, [value for value in args if type(value) is float])):
+            numbers = key, [value for value in args if type(value) is float]
+            if not self.builds.wants(layout_of(self.shared(key)), numbers):
                 return self.refused("numbers that have no program, since they vary")
             key, known = self.new_plan(args, modes_of)
         self.last = key, known

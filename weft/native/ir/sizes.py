@@ -12,7 +12,7 @@ decided from one is a condition of the plan.
     call,
                                            and a condition of the plan
     int(n), range(n), np.zeros(n)          this call's number, and a condition: the plan is for that number
-    alone
+    alone; in a plan for all numbers, `Asked`
     hint(n)                                this call's number, for costs, on which nothing but speed depends
     where(at_least(n, 64), 8, n // 8)      decided in each call: `at_least` and its like give a `Truth`, which
                                            is decided here, as n < m is, where Python asks for it
@@ -36,14 +36,18 @@ class Unsettled(Exception):
     """A plan cannot be made with these sizes open."""
 
 
+class Asked(Unsettled):
+    """A number was asked for that a plan for all of them must not know."""
+
+
 ORDERS: Final = frozenset({"lt", "le", "gt", "ge"})
 
 
 class Sizes:
     """The open sizes of a plan: their values in the call for which it is made, and what was decided."""
 
-    def __init__(self, algebra: Algebra, values: Mapping[Symbol, int]) -> None:
-        self.algebra, self.values = algebra, values
+    def __init__(self, algebra: Algebra, values: Mapping[Symbol, int], general: bool = False) -> None:
+        self.algebra, self.values, self.general = algebra, values, general
         self.conditions: dict[Expression, bool] = {}
         self.known: dict[Any, Any] = {}
 
@@ -118,7 +122,9 @@ class Sizes:
         self.algebra.ranges[one] = low, high
 
     def settle(self, size: Size) -> int:
-        """The number of this call; the plan is for it alone."""
+        """The number of this call; the plan is for it alone. Raises Asked in plans for all numbers."""
+        if self.general:
+            raise Asked(f"a number that is asked for: {size!r}")
         number: int = size.hint
         self.conditions[Expression("eq", (size.expression, constant(number)), bool)] = True
         return number

@@ -44,7 +44,7 @@ from weft.native.ir.definitions import (
     view,
 )
 from weft.native.ir.scalar import FLOATS, HALVES, NAMES, TYPES, Builder, Value
-from weft.native.ir.sizes import Amount, Size, Unsettled, broadcast_shape, hint, is_open
+from weft.native.ir.sizes import Amount, Asked, Size, Unsettled, broadcast_shape, hint, is_open
 from weft.native.lower import bitwise
 from weft.native.lower.calls import Unlowered as Unlowered
 from weft.native.lower.calls import bound_arguments, is_op, op_of
@@ -296,7 +296,7 @@ class Lowering:
             return self.in_eagers_bits(op, bound, result)
         try:
             return unless_empty(self.lowered(op, bound, result), result)
-        except Unlowered:
+        except (Unlowered, Asked):
             return self.opaque(op, bound, result)
 
     def in_eagers_bits(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:

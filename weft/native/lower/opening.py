@@ -27,12 +27,17 @@ class Opened:
     """A graph with open sizes, as planning sees it."""
 
     def __init__(
-        self, graph: Graph, places: Places, inputs: Sequence[Any], wrap: Callable[[Any], Any]
+        self,
+        graph: Graph,
+        places: Places,
+        inputs: Sequence[Any],
+        wrap: Callable[[Any], Any],
+        general: bool = False,
     ) -> None:
         algebra = algebra_of(graph)
         assert algebra is not None
         values = values_of(places, inputs)
-        self.sizes = Sizes(algebra.copied(values), values)
+        self.sizes = Sizes(algebra.copied(values), values, general)
         self.graph = with_sizes(graph, self.sizes.of, values, wrap)
         settled = settled_graph(graph, values, wrap)
         self.settled = dict(zip(self.graph.nodes, settled.nodes, strict=True))

@@ -98,8 +98,12 @@ class Template:
     keep_again: Callable[[], None] | None = None
     """Has the disk keep it as it is now."""
 
-    def __init__(self, graph_module: Any, places: Places, inputs: Sequence[Any], wrap: Any) -> None:
-        opened = Opened(graph_module.graph, places, inputs, wrap)
+    def __init__(
+        self, graph_module: Any, places: Places, inputs: Sequence[Any], wrap: Any, general: bool = False
+    ) -> None:
+        """`general`: it must not be for the very numbers of this call. What cannot do without calls its array
+        kernel."""
+        opened = Opened(graph_module.graph, places, inputs, wrap, general)
         outputs, plan, homes = planned(Lowering(opened.graph, inputs, opened), graph_module)
         self.fill(opened.sizes, Executable(outputs, plan, inputs, homes), plan.draws, [*plan.steps])
 
