@@ -48,6 +48,10 @@ from weft.tensor.base import PLAIN, address
 from weft.trace.module import GraphModule
 
 
+UNWRITABLE = "an input that may not be written"
+"""Eager code raises the error."""
+
+
 @record(slots=True)
 class Program:
     """A cut of a joint graph, compiled."""
@@ -99,7 +103,7 @@ class CompiledPlan:
         if facts.written:
             reason = self.unwritable(args)
             if reason is not None:
-                return as_captured(self.module, args, reason)
+                return as_captured(self.module, args, reason, expected=reason == UNWRITABLE)
         if self.casts:
             args = (*args, *cast_inputs(args, self.casts))
         stages = program.joint.stages
@@ -163,7 +167,7 @@ class CompiledPlan:
     def unwritable(self, args: tuple[Any, ...]) -> str | None:
         """Why inputs must not be written as the facts say."""
         if not all_writable(self.facts, args):
-            return "an input that may not be written"
+            return UNWRITABLE
         lower = {number for stage in self.program.joint.stages for number in stage.lower}
         if any(w.value in lower and args[w.input].origin is not None for w in self.facts.written):
             return "a view that is written, and then read by what has a history"
@@ -223,10 +227,10 @@ class Template:
         self.programs = [*[each for each in self.programs if each is not program], program]
 
 
-def as_captured(module: GraphModule, args: tuple[Any, ...], reason: str) -> Any:
-    """One call of the captured graph, where nothing but eager code does what is asked for."""
+def as_captured(module: GraphModule, args: tuple[Any, ...], reason: str, expected: bool = False) -> Any:
+    """One call of the captured graph: `expected` where nothing but eager code does what is asked for."""
     refuse(reason)
-    return module.forward(*args)
+    return AsCaptured(module, None if expected else reason).run(args)
 
 
 class AsCaptured:
