@@ -47,7 +47,6 @@ from weft.graph.node import Node, map_arg
 from weft.tensor.base import PLAIN, address
 from weft.trace.module import GraphModule
 
-
 UNWRITABLE = "an input that may not be written"
 """Eager code raises the error."""
 

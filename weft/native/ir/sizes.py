@@ -389,6 +389,8 @@ def divided(left: Any, right: Any) -> tuple[Any, Any]:
     owner: Sizes = (left if type(left) is Size else right).owner
     if type(left) is int and left >= 0 and known(owner, "lt", left, right):
         return 0, left
+    if type(left) is int and left < 0 and known(owner, "ge", right, -left):
+        return -1, left + right
     if type(left) is Size and known(owner, "ge", left, 0) and known(owner, "lt", left, right):
         return 0, left
     return owner.combined("floordiv", left, right), owner.combined("mod", left, right)
