@@ -10,8 +10,20 @@ from hypothesis import strategies as st
 
 from weft.core.expressions import Expression, Symbol
 from weft.core.polynomials import Algebra
-from weft.native.ir.sizes import At, Sizes
-from weft.native.plan.memory import ALIGNMENT, Block, Blocks, Lifetime, placed, placed_open, room_for
+from weft.core.records import replace
+from weft.native.ir.sizes import At, Sizes, at_least, where
+from weft.native.plan.memory import (
+    ALIGNMENT,
+    LARGE,
+    MOST_WASTE,
+    Block,
+    Blocks,
+    Lifetime,
+    placed,
+    placed_open,
+    room_for,
+)
+from weft.native.program.executable import bound_waste, calls_around
 from weft.native.program.template import Formulas
 
 VALUES = st.lists(st.tuples(st.integers(0, 500), st.integers(0, 20), st.integers(0, 8)), max_size=40)
@@ -60,6 +72,55 @@ def test_living_values_lie_apart_at_all_sizes(drawn: list[tuple[int, int, int, i
                 if other is not value and together and at(value.size) and at(other.size):
                     begin = at(found.offsets[other.key])
                     assert ends[value.key] <= begin or ends[other.key] <= start
+
+
+@given(OPEN, st.integers(8, 400))
+@settings(max_examples=300, deadline=None)
+def test_plans_that_waste_are_for_other_sizes(drawn: list[tuple[int, int, int, int]], planned: int) -> None:
+    sizes = Sizes(Algebra(), {N: planned})
+    n = sizes.of(Expression("symbol", (N,), int))
+    values = [
+        Lifetime(i, (factor << 14) * n + (more << 14), first, first + long)
+        for i, (factor, more, first, long) in enumerate(drawn)
+    ]
+    plan = placed_open(values, calls_around(sizes))
+    bound_waste(sizes, plan)
+    for number in (planned // 4, planned, planned * 4):
+        at = At({N: number})
+        alone = placed([replace(each, size=at(each.size)) for each in values]).size
+        formulas = Formulas([*sizes.conditions])
+        fits = formulas.values({N: number}) == [*sizes.conditions.values()]
+        assert fits or number != planned
+        assert not fits or at(plan.size) <= max(MOST_WASTE * alone, LARGE)
+
+
+FAR = (
+    (0, 1 << 14, 0, 1), (1 << 18, 1 << 10, 1, 1), (0, 1 << 10, 7, 8), (1 << 22, 1 << 14, 10, 13),
+    (1 << 22, 0, 1, 5), (0, 1 << 14, 5, 7), (0, 1 << 17, 0, 0), (1 << 22, 1 << 10, 6, 7),
+)  # fmt: skip
+"""Bytes, bytes for each of n, first and last step: at a quarter of n, a third more than a plan for that."""
+
+
+def test_sizes_far_from_the_plans_are_for_another_one() -> None:
+    sizes = Sizes(Algebra(), {N: 64})
+    n = sizes.of(Expression("symbol", (N,), int))
+    values = [Lifetime(i, each * n + more, *steps) for i, (more, each, *steps) in enumerate(FAR)]
+    plan = placed_open(values, calls_around(sizes))
+    assert plan.around[0][1] <= 1 and plan.around[1][1] > MOST_WASTE
+    bound_waste(sizes, plan)
+    ((condition, truth),) = sizes.conditions.items()
+    assert [condition.evaluate({N: number}) is truth for number in (16, 20, 50, 64, 1000)] == [
+        False, False, True, True, True,
+    ]  # fmt: skip
+
+
+def test_values_without_elements_are_no_reason_to_lie_higher() -> None:
+    """Large things that one call has no use for, as copies for products, lay on others all the same."""
+    sizes = Sizes(Algebra(), {N: 64})
+    n = sizes.of(Expression("symbol", (N,), int))
+    nothing = where(at_least(n, 1000), 64 * n, 0)
+    found = placed_open([Lifetime(0, 64 * n, 0, 1), Lifetime(1, nothing, 1, 2), Lifetime(2, 64 * n, 2, 3)])
+    assert At({N: 64})(found.size) == 64 * 64
 
 
 def test_a_large_value_makes_room_for_small_ones() -> None:

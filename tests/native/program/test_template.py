@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +11,9 @@ import pytest
 
 import weft
 from weft import nn
+from weft.core.seams import seams
 from weft.core.settings import settings
+from weft.native.plan import memory
 from weft.native.program.executable import Executable
 from weft.native.program.template import Formulas, Template
 from weft.nn import functional as F
@@ -105,3 +109,70 @@ def test_memory_at_other_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> No
         (program,) = programs
         (needed,) = formulas.values(dict.fromkeys(template.sizes.values, size))
         assert needed <= WASTE * program.arena_bytes, (size, needed, program.arena_bytes)
+
+
+def test_what_would_waste_memory_is_another_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here, any waste is too much: half way to four times the sizes of one, the next begins."""
+    templates: list[Template] = []
+    fill = Template.fill
+
+    def filled(self: Template, *given: Any) -> None:
+        fill(self, *given)
+        templates.append(self)
+
+    monkeypatch.setenv("WEFT_CACHE", "0")
+    monkeypatch.setattr(settings, "tiers", "draft")
+    monkeypatch.setattr(settings, "strict", True)
+    monkeypatch.setattr(Template, "fill", filled)
+    monkeypatch.setattr(memory, "LARGE", 0)
+    weft.compiler.reset()
+    make, shape, _ = MODELS["perceptron"]
+    sizes = (64, 16, 24, 32, 64, 100, 128, 256, 300, 16, 256)
+
+    def losses(limit: float) -> list[Any]:
+        templates.clear()
+        weft.compiler.reset()
+        monkeypatch.setattr(memory, "MOST_WASTE", limit)
+        step = weft.compile(step_of(make), fullgraph=True)
+        found = []
+        for size in sizes:
+            x, y = weft.ones(size, *shape) / size, weft.arange(size) % 3
+            for each in (x, y):
+                weft.compiler.mark_dynamic(each, 0)
+            found += [step(x, y).item() for _ in range(3)]
+        return found
+
+    as_one = losses(WASTE)
+    assert len(templates) == 1
+    assert losses(0.0) == as_one
+    assert len(templates) == 3  # for 64, 16 and 256
+
+
+PEAKS = ("perceptron", "recurrent")
+
+
+@pytest.mark.parametrize("name", PEAKS)
+def test_eagers_peak_bounds_templates(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a quarter of the sizes of the plan, at these, and at four times as much."""
+    make, shape, planned = MODELS[name]
+    monkeypatch.setattr(seams, "native_kernel", None)
+    monkeypatch.setattr(settings, "strict", True)
+    weft.compiler.reset()
+    eager, compiled = step_of(make), weft.compile(step_of(make), fullgraph=True)
+
+    def peak(step: Callable[[Any, Any], Any], size: int) -> int:
+        x, y = weft.randn(size, *shape), weft.randint(0, 3, (size,))
+        for each in (x, y):
+            weft.compiler.mark_dynamic(each, 0)
+        for _ in range(4):
+            step(x, y)
+        gc.collect()
+        tracemalloc.start()
+        try:
+            step(x, y)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    for size in (planned, planned // 4, planned * 4):
+        assert peak(compiled, size) <= peak(eager, size), size

@@ -8,7 +8,9 @@ so that calls may nest, and may come from several threads.
 A plan for some sizes says which value lies on which others. That is all that is kept of it where sizes are
 open: a value begins where the last of those ends that it lies on. So what is needed at the same time lies
 apart at all sizes, and nothing lies higher than there at those of the plan. A quarter of these sizes, and
-four times as much, have plans of their own; of the three orders that one is taken whose worst waste is least.
+four times as much, have plans of their own; of the three orders that one is taken whose worst waste is least,
+if it is not too much for this call. Where it takes more than a quarter beyond the plan of other sizes, it is
+not for these: half way to them, by its own length, another template begins.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ ALIGNMENT: Final = 64
 """A line of the cache, and the widest vector."""
 LARGE: Final = 1 << 20
 """Smaller blocks need not be counted."""
+MOST_WASTE: Final = 1.25
+"""How many times what a program for one size alone needs those for others, too, may need."""
 
 
 @record(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class Placement:
     offsets: dict[int, Any]
     size: Any
     """Of the whole block, in bytes."""
+    around: Sequence[tuple[int, float]] = ()
+    """Of open sizes: its size in these calls, and how many times what a plan for each alone needs."""
 
 
 def aligned(size: Any) -> Any:
@@ -90,14 +96,21 @@ def placed_open(lifetimes: Iterable[Lifetime], others: Iterable[Callable[[Any], 
     """Places values whose sizes are open: see Note [Places of open sizes]. `others` give sizes of values as
     they are in other calls."""
     values = list(lifetimes)
-    calls = [sizes for read in (hint, *others) if (sizes := _numbers(values, read)) is not None]
+    every = [_numbers(values, read) for read in (hint, *others)]
+    calls = [sizes for sizes in every if sizes is not None]
     plans = [placed([replace(value, size=sizes[value.key]) for value in values]) for sizes in calls]
-    orders = [stacked(values, plan.offsets) for plan in plans]
+    orders = [stacked(values, plan.offsets, sizes) for sizes, plan in zip(calls, plans, strict=True)]
 
-    def waste(order: Mapping[int, Sequence[int]]) -> Any:
-        return max(_end(order, sizes) / max(own.size, 1) for sizes, own in zip(calls, plans, strict=True))
+    def waste(order: Mapping[int, Sequence[int]]) -> list[float]:
+        return [_end(order, sizes) / max(own.size, 1) for sizes, own in zip(calls, plans, strict=True)]
 
-    best = min(orders, key=waste)
+    def cost(order: Mapping[int, Sequence[int]]) -> tuple[bool, float]:
+        wasted = waste(order)
+        return wasted[0] > MOST_WASTE, max(wasted)
+
+    best = min(orders, key=cost)
+    found = iter(waste(best))
+    around = [(0, 1.0) if sizes is None else (_end(best, sizes), next(found)) for sizes in every]
     room = {value.key: aligned(value.size) for value in values}
     offsets: dict[int, Any] = {}
     ends: dict[int, Any] = {}
@@ -105,7 +118,7 @@ def placed_open(lifetimes: Iterable[Lifetime], others: Iterable[Callable[[Any], 
         offsets[key] = _highest([ends[each] for each in under])
         ends[key] = unsimplified("add", offsets[key], room[key])
     covered = {each for under in best.values() for each in under}
-    return Placement(offsets, _highest([end for key, end in ends.items() if key not in covered]))
+    return Placement(offsets, _highest([end for key, end in ends.items() if key not in covered]), around)
 
 
 def _highest(ends: Sequence[Any]) -> Any:
@@ -113,14 +126,21 @@ def _highest(ends: Sequence[Any]) -> Any:
     return reduce(partial(unsimplified, "max"), ends) if ends else 0
 
 
-def stacked(values: Iterable[Lifetime], offsets: Mapping[int, int]) -> dict[int, list[int]]:
+def stacked(
+    values: Iterable[Lifetime], offsets: Mapping[int, int], sizes: Mapping[int, int]
+) -> dict[int, list[int]]:
     """For values with offsets, from the lowest on: on which others each lies. Whatever is needed at the same
-    time and lies lower is one of these, or below one of them."""
+    time and lies lower is one of these, or below one of them. Those without elements come first, since what
+    lies on one lies on all that it lies on."""
+
+    def place(value: Lifetime) -> tuple[bool, int, int, int]:
+        return sizes[value.key] > 0, offsets[value.key], value.first, value.key
+
     starts: list[int] = [-1]
     tops: list[int | None] = [None]
     """What lies on top, from which step on."""
     found: dict[int, list[int]] = {}
-    for value in sorted(values, key=lambda each: (offsets[each.key], each.first, each.key)):
+    for value in sorted(values, key=place):
         begin, end = bisect_right(starts, value.first) - 1, bisect_left(starts, value.last + 1)
         found[value.key] = [each for each in dict.fromkeys(tops[begin:end]) if each is not None]
         changes: list[tuple[int, int | None]] = [(value.first, value.key)]
@@ -175,7 +195,7 @@ def in_runs(
         before = plan.offsets[start]
         offsets.update({key: unsimplified("add", before, distance) for key, distance in places})
     offsets.update({key: offsets[other] for key, other in alike.items()})
-    return Placement(offsets, plan.size)
+    return Placement(offsets, plan.size, plan.around)
 
 
 def _joined(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import prod
+from math import isqrt, prod
 from typing import Any
 
 import numpy as np
 
-from weft.core.expressions import Expression, Symbol
+from weft.core.expressions import Expression, Symbol, constant
 from weft.native.cpu import blas, gemm, packing, tiers
 from weft.native.cpu.calls import CHECK, address
 from weft.native.cpu.engine import Functions
@@ -47,13 +47,14 @@ from weft.native.ir.sizes import (
 )
 from weft.native.lower.lowering import NUMBER, Call, Lowering, Operand
 from weft.native.lower.numbers import any_of
+from weft.native.plan import memory
 from weft.native.plan.accumulate_products import AccumulateProducts
 from weft.native.plan.batch_products import BatchProducts
 from weft.native.plan.build import Built
 from weft.native.plan.copy_operands import CopyOperands
 from weft.native.plan.fuse import Plan, fused
 from weft.native.plan.fuse_epilogue import FuseEpilogues
-from weft.native.plan.memory import Lifetime, in_runs, placed, placed_open
+from weft.native.plan.memory import Lifetime, Placement, in_runs, placed, placed_open
 from weft.native.plan.order import NATIVE, bunches, is_python, ordered, reads_of, wished, writes_of
 from weft.native.plan.rewrite import Definitions, Rule
 from weft.native.plan.transpose_products import TransposeProducts
@@ -345,6 +346,8 @@ class Executable(OpenRows):
         plan = in_runs(self.lifetimes(inside), *self.stacks(inside), place)
         self.formulas["arena"] = [(p, plan.offsets[p]) for p in inside]
         self.formulas["arena_bytes"] = plan.size
+        if self.sizes is not None:
+            bound_waste(self.sizes, plan)
         over = {self.place(home) for home in self.homes.values()}
         self.written = [(place, n) for place, n in self.givens if place in over]
         self.numbers = [place for place, _ in made if isinstance(self.values[place], Number)]
@@ -398,6 +401,17 @@ def calls_around(sizes: Sizes) -> list[Callable[[Any], Any]]:
         for down, up in ((4, 1), (1, 4))
     )
     return [At(smaller), At(larger)]
+
+
+def bound_waste(sizes: Sizes, plan: Placement) -> None:
+    """Conditions on sizes at which a plan would take too much memory: see Note [Places of open sizes]."""
+    if type(plan.size) is not Size:
+        return
+    (here, _), *others = plan.around
+    for op, (there, waste) in zip(("ge", "le"), others, strict=True):
+        if waste > memory.MOST_WASTE and there >= memory.LARGE:
+            limit = constant(isqrt(here * there))
+            sizes.conditions[Expression(op, (plan.size.expression, limit), bool)] = True
 
 
 def draft_work(step: Any) -> int:

@@ -112,6 +112,7 @@ class Template:
         which Python does some."""
         self.sizes, self.first = sizes, first
         self.conditions = dict(sizes.conditions)
+        self.asked = Formulas([*self.conditions])
         words = [number for row in first.records for number in row]
         self.words = [(n, each.expression) for n, each in enumerate(words) if type(each) in OPEN]
         """Of all records: which numbers are open, and what they are."""
@@ -145,7 +146,8 @@ class Template:
 
     def fits(self, values: dict[Symbol, int]) -> bool:
         """Whether what planning has decided holds for these sizes."""
-        return all(bool(each.evaluate(values)) is truth for each, truth in self.conditions.items())
+        found = self.asked.values(values)
+        return all(bool(each) is truth for each, truth in zip(found, self.conditions.values(), strict=True))
 
     def at(self, values: Mapping[Symbol, int], inputs: Sequence[Any]) -> Settled:
         """The program for these sizes, which shares code with all others."""
