@@ -305,7 +305,7 @@ OTHER_WORDS = {
     "weft.native.lower.folds": "kinds of folds",
     "weft.native.lower.scatter": "kinds of folds",
     "weft.native.lower.numbers": "functions of Python's module math",
-    "weft.native.program.reference": "kinds of folds",
+    "weft.native.reference": "kinds of folds",
     "weft.nn": "words of options",
     "weft.cli": "examples",
     "weft.testing": "examples",

@@ -131,7 +131,7 @@ aot = aot_backends.aot
 _native: Any = lazy("weft.native.backend")
 _native_engine: Any = lazy("weft.native.cpu.engine")
 
-_reference: Any = lazy("weft.native.program.reference")
+_reference: Any = lazy("weft.native.reference.target")
 _tracing: Any = lazy("weft.native.program.nan_trace")
 _timing: Any = lazy("weft.native.program.timing")
 _looking: Any = lazy("weft.native.program.describe")

@@ -31,10 +31,19 @@ from weft.graph.node import READ_FROM
 from weft.graph.text import READS_GRAPH, TAKES_SIZES
 from weft.native.cpu.calls import is_known
 from weft.native.cpu.engine import unusable
-from weft.native.cpu.objects import Uncompiled, Unlowered
-from weft.native.lower.opening import SettledModule, open_key, open_places, sizes_agree, unread, values_of
-from weft.native.program.program import Changed, Failed, Fixed, Program
+from weft.native.cpu.objects import Uncompiled
+from weft.native.lower.opening import (
+    Fixed,
+    SettledModule,
+    open_key,
+    open_places,
+    sizes_agree,
+    unread,
+    values_of,
+)
+from weft.native.program.program import Changed, Failed, Program
 from weft.native.program.stored import Restored, kept_or_made
+from weft.native.target import Unlowered
 
 _run: Any = lazy("weft.native.program.executable")
 _template: Any = lazy("weft.native.program.template")

@@ -9,8 +9,8 @@ import pytest
 
 import weft
 from weft.native import backend
-from weft.native.program.reference import interpreted
 from weft.native.program.stepping import Stepping
+from weft.native.reference.interpreter import interpreted
 
 
 def f(x: weft.Tensor, w: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor]:

@@ -58,6 +58,12 @@ def _check() -> str:
 
 CHECK: Final = _check()
 """A step that checks: whether a truth holds."""
+NOTHING: Final = """
+define void @function(ptr %record, ptr %buffers, ptr %outside, i64 %lo, i64 %hi, i64 %chunk) {
+  ret void
+}
+"""
+"""A step that is there for its place in the order alone."""
 
 
 def text() -> str:

@@ -20,10 +20,6 @@ FUNCTION: Final = 0x12
 """What the table says of a function that all may call."""
 
 
-class Unlowered(Exception):
-    """An op, or this call of it, has no kernels of ours."""
-
-
 class Uncompiled(Exception):
     """There is no machine code for something, or it cannot be run here."""
 

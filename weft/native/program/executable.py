@@ -24,10 +24,11 @@ import numpy as np
 
 from weft.core.expressions import Expression, Symbol
 from weft.native.cpu import blas, gemm, packing, tiers
-from weft.native.cpu.calls import CHECK, address
+from weft.native.cpu.calls import NOTHING, address
 from weft.native.cpu.engine import Functions
 from weft.native.cpu.outside import table
 from weft.native.cpu.pool import FIELDS
+from weft.native.cpu.target import cpu
 from weft.native.cpu.tiles import tile
 from weft.native.ir.definitions import Definition, Direct, Given, Number, Opaque, Part, Product, Stack
 from weft.native.ir.scalar import FLOATS, TYPES
@@ -45,32 +46,16 @@ from weft.native.ir.sizes import (
     where,
     word_of,
 )
-from weft.native.lower.lowering import NUMBER, Call, Lowering, Operand
-from weft.native.lower.numbers import any_of
-from weft.native.plan.accumulate_products import AccumulateProducts
-from weft.native.plan.batch_products import BatchProducts
+from weft.native.lower.lowering import NUMBER, Call, Operand
 from weft.native.plan.build import Built
-from weft.native.plan.copy_operands import CopyOperands
-from weft.native.plan.fuse import Plan, fused
-from weft.native.plan.fuse_epilogue import FuseEpilogues
+from weft.native.plan.fuse import Plan
 from weft.native.plan.memory import Lifetime, in_runs, placed, placed_open
-from weft.native.plan.order import NATIVE, bunches, is_python, ordered, reads_of, wished, writes_of
-from weft.native.plan.rewrite import Definitions, Rule
-from weft.native.plan.transpose_products import TransposeProducts
+from weft.native.plan.order import NATIVE, bunches, is_python, reads_of, writes_of
 from weft.native.plan.work import CHUNK, chunks_of, column_tiles, product_chunks, product_work, work_of
 from weft.native.program.drawing import Draws
 from weft.native.program.open_rows import OpenRows
+from weft.native.program.planning import planned
 from weft.native.program.program import Step
-
-WRITTEN = "written"
-"""Where a graph says which of its inputs the program may write: numbers of inputs and of outputs."""
-TOGETHER = 4
-"""How many failures a kernel looks at."""
-RULES: tuple[type[Rule], ...] = (TransposeProducts, AccumulateProducts, FuseEpilogues)
-"""What is done to the definitions of a program, in this order."""
-PACKED: tuple[type[Rule], ...] = (BatchProducts, packing.PackOperands)
-COPIED: tuple[type[Rule], ...] = (CopyOperands,)
-"""What comes when it is known which lie in inputs: the first where products may be packed, last always."""
 
 
 def numpy_type(name: str) -> Any:
@@ -184,7 +169,7 @@ class Executable(OpenRows):
                     lambda: self.one_of(batched, lambda many: blas.lines(step.type, many)),
                 ),
             )
-        return self.functions.text(step.text.splitlines()) if isinstance(step, Direct) else ""
+        return self.functions.text((step.text or NOTHING).splitlines()) if isinstance(step, Direct) else ""
 
     def either(self, condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
         """The name of one of two functions, or what chooses one in each call."""
@@ -428,48 +413,5 @@ def number_word(value: Any, type_: str) -> Any:
 
 def executable(graph_module: Any, arrays: Sequence[Any]) -> Executable:
     """The program of a graph for these inputs."""
-    outputs, plan, homes = planned(Lowering(graph_module.graph, arrays), graph_module)
+    outputs, plan, homes = planned(graph_module, arrays, cpu)
     return Executable(outputs, plan, arrays, homes)
-
-
-def planned(lowering: Lowering, graph_module: Any) -> tuple[list[Any], Plan, dict[int, Given]]:
-    """What a program gives, its steps, and the inputs in whose memory values lie."""
-    program = lowering.run(lambda path: _attribute(graph_module, path))
-    definitions = Definitions(program.outputs, [*program.checks, *program.failures])
-    definitions.apply_all(RULES)
-    given = [lowering.values[node] for node in program.inputs]
-    pairs = graph_module.graph.meta.get(WRITTEN, ())
-    outputs, written = wished(definitions.outputs, given, pairs)
-    wanted = [value for value in outputs if isinstance(value, Definition)]
-    Definitions(wanted).apply_all((*PACKED, *COPIED) if lowering.packs else COPIED)
-    plan = fused([*wanted, *program.checks, *checks_of(program.failures)])
-    found = ordered(plan.steps, list(written.values()))
-    plan.steps = found.steps
-    plan.draws = program.draws
-    plan.sizes = None if lowering.opened is None else lowering.opened.sizes
-    plan.reasons += found.reasons
-    for number, (_, target) in written.items():
-        outputs[number] = target
-    return outputs, plan, found.homes
-
-
-def checks_of(failures: list[Definition]) -> list[Definition]:
-    """The step that checks that nothing has failed, and what it needs: some failures at a time, since those
-    of equal computations have equal kernels then."""
-    wanted: list[Definition] = []
-    while len(failures) > 1:
-        failures = [any_of(failures[place : place + TOGETHER]) for place in range(0, len(failures), TOGETHER)]
-        wanted += failures
-    if not failures:
-        return []
-    check = Direct(
-        shape=(), type="i64", name="check", call=None, operands=failures, function="check", text=CHECK,
-        numbers=(), rows=1, chunks=1, checks=True,
-    )  # fmt: skip
-    return [*wanted, check]
-
-
-def _attribute(owner: Any, path: str) -> Any:
-    for part in path.split("."):
-        owner = getattr(owner, part)
-    return getattr(owner, "array", owner)

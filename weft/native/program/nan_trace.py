@@ -23,8 +23,9 @@ from weft.graph.graph import Graph
 from weft.graph.interpreter import run
 from weft.graph.node import Node
 from weft.native.backend import Compiled, told
-from weft.native.lower.lowering import Lowering
-from weft.native.program.executable import Executable, planned
+from weft.native.cpu.target import cpu
+from weft.native.program.executable import Executable
+from weft.native.program.planning import planned
 from weft.native.program.program import Program
 from weft.native.program.stepping import Shown, Stepping
 
@@ -150,7 +151,7 @@ class Tracing(Compiled):
 
     def made(self, arrays: list[Any]) -> Program:
         module = self.module_for(arrays)
-        outputs, plan, homes = planned(Lowering(module.graph, arrays), module)
+        outputs, plan, homes = planned(module, arrays, cpu)
         return told(Traced(outputs, plan, arrays, homes), arrays, self.graph_module)
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:

@@ -40,13 +40,6 @@ LONG = 20_000
 """From how many ns on a program lets other threads use the interpreter."""
 
 
-@record(frozen=True, slots=True)
-class Fixed:
-    """A float among the inputs for which a program is made, and which is a part of it."""
-
-    value: float
-
-
 class Changed(Exception):
     """An input is not as the program was made for."""
 

@@ -41,9 +41,10 @@ from weft.native.cpu.blas import function
 from weft.native.cpu.calls import address
 from weft.native.cpu.engine import Functions, identity
 from weft.native.cpu.outside import table
+from weft.native.lower.opening import Fixed
 from weft.native.program.cache import key_of, store
 from weft.native.program.drawing import Draws
-from weft.native.program.program import Fixed, Program
+from weft.native.program.program import Program
 from weft.ops.record import REGISTRY, Op
 
 ROOT: Final = str(Path(__file__).resolve().parents[2])

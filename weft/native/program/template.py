@@ -20,12 +20,13 @@ import numpy as np
 
 from weft.core.expressions import NAMES, OPERATIONS, Expression, Symbol, by_name, constant_text, in_order
 from weft.native.cpu.calls import address
+from weft.native.cpu.target import cpu
 from weft.native.ir.sizes import OPEN, Size, Sizes
-from weft.native.lower.lowering import Lowering
 from weft.native.lower.opening import Opened, Places
 from weft.native.program.drawing import Draws
-from weft.native.program.executable import Executable, planned
+from weft.native.program.executable import Executable
 from weft.native.program.open_rows import OpenRows
+from weft.native.program.planning import planned
 from weft.native.program.program import Program
 
 FIRST_FIELDS: Final = 2
@@ -100,7 +101,7 @@ class Template:
 
     def __init__(self, graph_module: Any, places: Places, inputs: Sequence[Any], wrap: Any) -> None:
         opened = Opened(graph_module.graph, places, inputs, wrap)
-        outputs, plan, homes = planned(Lowering(opened.graph, inputs, opened), graph_module)
+        outputs, plan, homes = planned(graph_module, inputs, cpu, opened)
         self.fill(opened.sizes, Executable(outputs, plan, inputs, homes), plan.draws, [*plan.steps])
 
     def fill(self, sizes: Sizes, first: OpenRows, draws: Sequence[Any], steps: Sequence[Any]) -> None:

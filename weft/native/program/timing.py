@@ -15,8 +15,9 @@ import numpy as np
 
 from weft.native.backend import Compiled, told
 from weft.native.cpu.calls import CHANGED, FAILED, address
-from weft.native.lower.lowering import Lowering
-from weft.native.program.executable import Executable, planned
+from weft.native.cpu.target import cpu
+from weft.native.program.executable import Executable
+from weft.native.program.planning import planned
 from weft.native.program.program import Changed, Failed, Program
 from weft.native.program.stepping import lines_of, ops_of
 
@@ -84,7 +85,7 @@ class Timing(Compiled):
     def made(self, arrays: list[Any]) -> Program:
         began = perf_counter()
         module = self.module_for(arrays)
-        outputs, plan, homes = planned(Lowering(module.graph, arrays), module)
+        outputs, plan, homes = planned(module, arrays, cpu)
         program = told(Timed(outputs, plan, arrays, homes), arrays, self.graph_module)
         for listener in tuple(listeners):
             listener(COMPILING, (), began, perf_counter() - began)

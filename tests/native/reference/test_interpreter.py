@@ -19,8 +19,9 @@ from weft.graph.graph import Graph
 from weft.native.ir.definitions import Opaque
 from weft.native.ir.scalar import FLOATS
 from weft.native.plan.build import Built
-from weft.native.program.executable import Executable, planned
-from weft.native.program.reference import Reading, Reference
+from weft.native.program.executable import Executable
+from weft.native.program.planning import planned
+from weft.native.reference.target import Interpretation, reference
 from weft.ops.record import REGISTRY, Op
 from weft.ops.samples import Maker, Sample
 
@@ -95,8 +96,8 @@ def compared(op: Op, sample: Sample, kind: dtype) -> bool:
         return False  # array kernels have these
     graph, arrays = one_call(op, sample, expected)
     results = []
-    for kind in (Reference, Executable):
-        outputs, plan, homes = planned(Reading(graph, arrays), SimpleNamespace(graph=graph))
+    for kind in (Interpretation, Executable):
+        outputs, plan, homes = planned(SimpleNamespace(graph=graph), arrays, reference)
         if all(isinstance(step, Opaque) for step in plan.steps):
             return False
         is_near = any(may_round_otherwise(step) for step in plan.steps)
