@@ -26,8 +26,8 @@ from tests.whole.test_native_samples import (
 )
 from weft.aot.runtime import counting
 from weft.native.cpu import engine, pool, tiles
-from weft.native.cpu.objects import Uncompiled
 from weft.native.entry import entry
+from weft.native.target import Uncompiled
 from weft.ops.record import Kind, Op
 
 NARROW = ("generic", "", 16)

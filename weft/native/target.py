@@ -1,7 +1,7 @@
 """Targets: what programs are planned for, and what runs them.
 
-Gives the protocol that lowering and planning ask. One idea: what an op means, which values one kernel
-computes and which share memory is the same everywhere; how wide vectors are, which functions there are
+Gives the protocol that lowering, planning and running ask. One idea: what an op means, which values one
+kernel computes and which share memory is the same everywhere; how wide vectors are, which functions there are
 beside kernels, and what a kernel is compiled to is a target's own. `weft.native.cpu.target` compiles to
 machine code, `weft.native.reference.target` reads the same programs with NumPy; a third touches neither.
 
@@ -13,23 +13,63 @@ it computes, and where its operands lie. It answers with definitions, which may 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from weft.native.ir.definitions import Definition, Shape
     from weft.native.ir.spatial import Geometry, Laid, Sides, Start, WeightedPlaces, Windowed
     from weft.native.plan.rewrite import Rule
+    from weft.native.program.drawing import Draws
+    from weft.native.program.planning import Planned
+    from weft.native.program.program import Program
+
+
+class Uncompiled(Exception):
+    """There is no machine code for something, or it cannot be run here."""
 
 
 class Unlowered(Exception):
     """An op, or this call of it, has no kernels of ours."""
 
 
+class Running(Protocol):
+    """A program in this process."""
+
+    program: Program
+    draws: Draws | None
+    looks: bool
+    """Whether a call sees by itself that inputs are not as the program was made for."""
+    is_restored: bool
+    """Whether the program comes from the disk."""
+
+    @property
+    def givens(self) -> Sequence[tuple[int, int]]: ...
+    @property
+    def written(self) -> Sequence[tuple[int, int]]: ...
+    @property
+    def python(self) -> Mapping[int, Any]:
+        """Steps that Python does."""
+
+    @property
+    def results(self) -> Sequence[tuple[str, Any]]:
+        """See `weft.native.program.program.results_of`."""
+
+    @property
+    def frame(self) -> Any:
+        """What native entries run it by; None where they cannot."""
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """The results for these inputs, which are numbered as the graph's are. Raises `Changed` where they
+        are laid out otherwise, and `Failed` where it has written nothing."""
+
+
 class Target(Protocol):
     """What programs are for."""
 
     name: str
+    keeps: bool
+    """Whether a program is kept, for later processes and for other sizes; else, each layout has its own."""
     joins: bool
     """Whether parts of a value may be computed where they belong in it."""
 
@@ -97,3 +137,10 @@ class Target(Protocol):
 
     def check(self, failure: Definition) -> Definition:
         """A step behind which a program goes on only where this is false."""
+
+    # -- running ---------------------------------------------------------------------------------------------
+    def unusable(self) -> str:
+        """Why this process cannot run programs; "" where it can."""
+
+    def executable(self, planned: Planned, inputs: Sequence[Any]) -> Running:
+        """The program of a plan, with code, for inputs that are laid out as these."""

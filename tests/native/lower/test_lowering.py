@@ -17,21 +17,22 @@ import weft
 import weft.native.lower
 from weft.core.requirements import require
 from weft.graph.graph import Graph
+from weft.native.cpu.runner import Runner
 from weft.native.cpu.target import cpu
 from weft.native.ir.definitions import Definition, Opaque
 from weft.native.lower import lowering as lower
 from weft.native.lower.lowering import Lowering, Unlowered
 from weft.native.plan.fuse import fused
-from weft.native.program.executable import Executable
-from weft.native.program.planning import checks_of
+from weft.native.program.planning import Planned, checks_of
 from weft.native.program.program import Failed
 from weft.ops.record import REGISTRY
 
 
-def program(graph: Graph, arrays: list[Any]) -> Executable:
+def program(graph: Graph, arrays: list[Any]) -> Runner:
     made = Lowering(graph, arrays, cpu).run(lambda path: None)
     wanted = [value for value in made.outputs if isinstance(value, Definition)]
-    return Executable(made.outputs, fused([*wanted, *made.checks, *checks_of(made.failures, cpu)]), arrays)
+    plan = fused([*wanted, *made.checks, *checks_of(made.failures, cpu)])
+    return cpu.executable(Planned(made.outputs, plan, {}), arrays)
 
 
 def test_numbers_are_read_and_used_as_the_program_runs() -> None:

@@ -22,7 +22,7 @@ from weft.native.cpu.target import cpu
 from weft.native.ir.definitions import Definition, Opaque
 from weft.native.lower.lowering import Lowering
 from weft.native.plan.fuse import fused
-from weft.native.program.executable import Executable
+from weft.native.program.planning import Planned
 from weft.ops.record import REGISTRY, Kind, Op, type_of
 from weft.ops.samples import Maker, Sample
 
@@ -183,7 +183,7 @@ def runs(kind: str) -> dict[str, list[Run]]:
     lowering = Lowering(graph, arrays, cpu)
     program = lowering.run(lambda path: None)
     wanted = [value for value in program.outputs if isinstance(value, Definition)]
-    results = Executable(program.outputs, fused(wanted), arrays)(arrays)
+    results = cpu.executable(Planned(program.outputs, fused(wanted), {}), arrays)(arrays)
     by_op: dict[str, list[Run]] = {}
     for run, node, result in zip(found, nodes, results):
         run.given, run.lowered = result, not isinstance(lowering.values[node], Opaque)

@@ -7,21 +7,30 @@ no machine; what writes their text is loaded when an op first needs it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.core.lazy import lazy
-from weft.native.ir.definitions import Definition, Direct, Shape
-from weft.native.ir.spatial import Geometry, Laid, Sides, Start, WeightedPlaces, Windowed
-from weft.native.plan.rewrite import Rule
 
+if TYPE_CHECKING:
+    from weft.native.cpu.runner import Runner
+    from weft.native.ir.definitions import Definition, Shape
+    from weft.native.ir.spatial import Geometry, Laid, Sides, Start, WeightedPlaces, Windowed
+    from weft.native.plan.rewrite import Rule
+    from weft.native.program.planning import Planned
+
+_assemble: Any = lazy("weft.native.program.assemble")
 _batch: Any = lazy("weft.native.plan.batch_products")
 _blas: Any = lazy("weft.native.cpu.blas")
+_calls: Any = lazy("weft.native.cpu.calls")
 _conv: Any = lazy("weft.native.cpu.conv")
 _conv_weight: Any = lazy("weft.native.cpu.conv_weight")
 _copy: Any = lazy("weft.native.cpu.copy_operands")
+_emission: Any = lazy("weft.native.cpu.emission")
 _engine: Any = lazy("weft.native.cpu.engine")
 _packing: Any = lazy("weft.native.cpu.packing")
+_products: Any = lazy("weft.native.cpu.products")
 _resize: Any = lazy("weft.native.cpu.resize")
+_runner: Any = lazy("weft.native.cpu.runner")
 _scatter: Any = lazy("weft.native.cpu.scatter")
 _steps: Any = lazy("weft.native.cpu.steps")
 _windows: Any = lazy("weft.native.cpu.windows")
@@ -32,6 +41,10 @@ class Cpu:
 
     name = "cpu"
     joins = True
+
+    def __init__(self, runner: type[Runner] | None = None) -> None:
+        self.runner, self.keeps = runner, runner is None
+        """What runs programs, where that is to look at them, too: these are not kept."""
 
     @property
     def vector_bytes(self) -> int:
@@ -49,13 +62,13 @@ class Cpu:
     def convolution(
         self, x: Laid, w: Laid, bias: Laid | None, geometry: Geometry, sides: Sides, shape: Shape, type_: str
     ) -> Definition:
-        made: Direct = _conv.convolution(x, w, bias, geometry, sides, shape, type_, self.vector_bytes)
+        made: Definition = _conv.convolution(x, w, bias, geometry, sides, shape, type_, self.vector_bytes)
         return made
 
     def input_gradient(
         self, g: Laid, w: Laid, bias: Laid | None, geometry: Geometry, sides: Sides, shape: Shape, type_: str
     ) -> Definition:
-        made: Direct = _conv.input_gradient(g, w, bias, geometry, sides, shape, type_, self.vector_bytes)
+        made: Definition = _conv.input_gradient(g, w, bias, geometry, sides, shape, type_, self.vector_bytes)
         return made
 
     def weight_gradient(
@@ -115,6 +128,19 @@ class Cpu:
 
     def check(self, failure: Definition) -> Definition:
         made: Definition = _steps.check(failure)
+        return made
+
+    # -- running ---------------------------------------------------------------------------------------------
+    def unusable(self) -> str:
+        if not _calls.is_known():
+            return "this interpreter lays objects out in another way than native entries read them"
+        reason: str = _engine.unusable()
+        return reason
+
+    def executable(self, planned: Planned, inputs: Sequence[Any]) -> Runner:
+        emitted = _emission.Emission(planned.plan)
+        program = _assemble.assembled(planned, len(inputs), emitted, _products.record_of)
+        made: Runner = (self.runner or _runner.Runner)(program, emitted.functions, inputs)
         return made
 
 

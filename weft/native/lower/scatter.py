@@ -30,8 +30,8 @@ def scattered(
     name: str,
 ) -> Definition:  # fmt: skip
     """`base` with rows of `values` put (or added) where `places` say, in elements from its beginning."""
-    given = [in_memory(each) for each in (base, places, cast(values, base.type))]
-    return lowering.target.scattered(kind, *given, columns, name)
+    rows = in_memory(cast(values, base.type))
+    return lowering.target.scattered(kind, in_memory(base), in_memory(places), rows, columns, name)
 
 
 def in_memory(value: Definition) -> Definition:

@@ -1,7 +1,7 @@
 """Planning: from a graph to the steps of its program.
 
 Takes a graph, the arrays of a first call and a target; gives what the program gives, its steps in order, and
-the inputs in whose memory values lie. One idea: all of it is decided here, before there is code.
+the inputs in whose memory values lie. One idea: all of it is decided before there is code.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from weft.core.records import record
 from weft.native.ir.definitions import Definition, Given
 from weft.native.lower.lowering import Lowering
 from weft.native.lower.numbers import any_of
@@ -29,10 +30,21 @@ RULES: Final[tuple[type[Rule], ...]] = (TransposeProducts, AccumulateProducts, F
 """What is done to the definitions of a program, in this order, whatever its target."""
 
 
+@record(frozen=True, slots=True)
+class Planned:
+    """A graph as steps."""
+
+    outputs: list[Any]
+    """What it gives: definitions, and numbers and None as they are."""
+    plan: Plan
+    homes: dict[int, Given]
+    """The inputs in whose memory values lie, by the `id` of these."""
+
+
 def planned(
     graph_module: Any, arrays: Sequence[Any], target: Target, opened: Opened | None = None
-) -> tuple[list[Any], Plan, dict[int, Given]]:
-    """What a program gives, its steps, and the inputs in whose memory values lie."""
+) -> Planned:
+    """The steps of a graph, for a target."""
     graph = graph_module.graph if opened is None else opened.graph
     lowering = Lowering(graph, arrays, target, opened)
     lowered = lowering.run(lambda path: _attribute(graph_module, path))
@@ -51,7 +63,7 @@ def planned(
     plan.reasons += found.reasons
     for number, (_, place) in written.items():
         outputs[number] = place
-    return outputs, plan, found.homes
+    return Planned(outputs, plan, found.homes)
 
 
 def checks_of(failures: list[Definition], target: Target) -> list[Definition]:

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
-import numpy as np
-
-from weft.native.backend import Compiled, told
-from weft.native.cpu import copy_operands, steps
+from weft.core.expressions import Symbol
+from weft.native.cpu import copy_operands, products, steps
 from weft.native.ir.definitions import Definition, Shape
 from weft.native.ir.scalar import FLOATS
+from weft.native.plan.fuse import Plan
+from weft.native.plan.order import is_python
 from weft.native.plan.rewrite import Rule
-from weft.native.program.executable import Executable
-from weft.native.program.planning import planned
-from weft.native.program.program import Program
+from weft.native.program.assemble import assembled
+from weft.native.program.drawing import Draws
+from weft.native.program.planning import Planned
+from weft.native.program.program import Program, results_of
 from weft.native.program.stepping import Stepping
 from weft.native.reference.interpreter import interpreted
 from weft.native.target import Unlowered
@@ -32,7 +33,7 @@ class Reference:
     """What can be read: see `weft.native.target.Target`."""
 
     name = "reference"
-    joins = False
+    keeps = joins = False
     rules: Sequence[type[Rule]] = (copy_operands.CopyOperands,)
 
     # -- steps -----------------------------------------------------------------------------------------------
@@ -48,31 +49,38 @@ class Reference:
     def check(self, failure: Definition) -> Definition:
         return steps.check(failure)
 
+    # -- running ---------------------------------------------------------------------------------------------
+    def unusable(self) -> str:
+        return ""
 
-reference: Final = Reference()
-
-
-class _Nothing:
-    """Functions without addresses."""
-
-    def address(self, _name: str) -> int:
-        return 0
+    def executable(self, planned: Planned, inputs: Sequence[Any]) -> Interpretation:
+        program = assembled(planned, len(inputs), Names(planned.plan), products.record_of)
+        return Interpretation(program)
 
 
-class Interpretation(Executable):
-    """A program without machine code."""
+class Names:
+    """What stands for functions, which are none: see `weft.native.program.assemble.Emitted`."""
 
-    looks = False
+    multiplies = False
 
-    def compile(self, steps: Sequence[Any]) -> list[str]:
-        self.functions: Any = _Nothing()
-        self.multiplies = False
-        self.outside = np.zeros(1, np.uint64)
-        return [""] * len(steps)
+    def __init__(self, plan: Plan) -> None:
+        self.names = ["" if is_python(step) else "read" for step in plan.steps]
+        self.choices: dict[Symbol, str] = {}
 
-    def make_frame(self) -> Any:
-        """There is no way around `__call__`."""
-        return None
+
+class Interpretation:
+    """A program that is read, step by step: see `weft.native.target.Running`."""
+
+    looks = is_restored = False
+    frame = None
+
+    def __init__(self, program: Program) -> None:
+        assert program.listing is not None
+        self.program, self.givens, self.written = program, program.givens, program.written
+        self.results = results_of(program, program.outputs)
+        self.draws = Draws(program.draws) if program.draws else None
+        steps = enumerate(program.functions)
+        self.python = {number: program.listing.call_step(number) for number, name in steps if not name}
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         stepping = Stepping(self, inputs, interpreted)
@@ -80,12 +88,4 @@ class Interpretation(Executable):
         return stepping.results()
 
 
-class Interpreted(Compiled):
-    """A graph, with a program per layout of its inputs, all of which are read."""
-
-    opens = False
-
-    def made(self, arrays: list[Any]) -> Program:
-        module = self.module_for(arrays)
-        outputs, plan, homes = planned(module, arrays, reference)
-        return told(Interpretation(outputs, plan, arrays, homes), arrays, self.graph_module)
+reference: Final = Reference()
