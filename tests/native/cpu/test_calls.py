@@ -17,11 +17,11 @@ import weft
 import weft.nn.functional as F
 from weft.native import backend
 from weft.native.cpu import pool
+from weft.native.cpu import runner as programs
 from weft.native.cpu.calls import is_known
 from weft.native.cpu.runner import Runner
 from weft.native.plan import memory
 from weft.native.plan.memory import Block, Blocks
-from weft.native.program import program as programs
 from weft.testing import assert_close
 
 PAGE = mmap.PAGESIZE
@@ -341,7 +341,7 @@ def test_bits_do_not_depend_on_threads(program: Callable[..., Any]) -> None:
 
 def test_other_layouts_of_objects_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_known()
-    monkeypatch.setattr(backend, "is_known", lambda: False)
+    monkeypatch.setattr("weft.native.cpu.calls.is_known", lambda: False)
     weft.compiler.reset()
     with pytest.raises(weft.compiler.NotCompiled, match="lays objects out in another way"):
         weft.compile(pointwise, backend="native", fullgraph=True)(weft.ones(2, 3), weft.ones(2, 3))

@@ -22,7 +22,7 @@ from weft.native.program.planning import Planned
 from weft.native.program.program import Program, results_of
 from weft.native.program.stepping import Stepping
 from weft.native.reference.interpreter import interpreted
-from weft.native.target import Unlowered
+from weft.native.target import Target, Unlowered
 
 
 def unreadable(*_operands: Any) -> NoReturn:
@@ -88,4 +88,4 @@ class Interpretation:
         return stepping.results()
 
 
-reference: Final = Reference()
+reference: Final[Target] = Reference()
