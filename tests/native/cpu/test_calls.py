@@ -341,7 +341,7 @@ def test_bits_do_not_depend_on_threads(program: Callable[..., Any]) -> None:
 
 def test_other_layouts_of_objects_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_known()
-    monkeypatch.setattr("weft.native.cpu.calls.is_known", lambda: False)
+    monkeypatch.setattr("weft.native.cpu.target.is_known", lambda: False)
     weft.compiler.reset()
     with pytest.raises(weft.compiler.NotCompiled, match="lays objects out in another way"):
         weft.compile(pointwise, backend="native", fullgraph=True)(weft.ones(2, 3), weft.ones(2, 3))

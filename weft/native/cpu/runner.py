@@ -7,7 +7,7 @@ outputs, and goes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
@@ -134,29 +134,29 @@ class Runner:
     """How often Python has run it, up to twice: see Note [Drafts] in `weft.native.cpu.tiers`."""
 
     def __init__(self, program: Program, functions: Functions, inputs: Sequence[Any]) -> None:
-        self.take(program, functions)
+        self.take(program, functions, program.work)
         self.words, self.code = tables(program, functions)
-        self.settle(as_it_is if program.sizes is None else now)
+        pythons = [number for number, name in enumerate(program.functions) if name == ""]
+        self.settle(as_it_is if program.sizes is None else now, pythons)
         self.keep = [self.words]
         self.connect(inputs)
 
-    def take(self, program: Program, functions: Functions) -> None:
+    def take(self, program: Program, functions: Functions, work: int) -> None:
         """What no size changes."""
-        self.program, self.functions, self.outside, self.work = program, functions, table(), program.work
+        self.program, self.functions, self.outside, self.work = program, functions, table(), work
         for name in SETTLED:
             setattr(self, name, getattr(program, name))
 
-    def settle(self, at: Callable[[Any], Any]) -> None:
-        """What sizes change, with `at` the numbers of this runner's."""
+    def settle(self, at: Callable[[Any], Any], pythons: Iterable[int]) -> None:
+        """What sizes change, with `at` the numbers of this runner's, and the steps that Python does."""
         program = self.program
         for name in OPEN:
             setattr(self, name, at(getattr(program, name)))
         self.draws = Draws(at(program.draws)) if program.draws else None
         self.python = {}
-        for number, name in enumerate(program.functions):
-            if name == "":
-                assert program.listing is not None
-                self.python[number] = program.listing.call_step(number, at)
+        for number in pythons:
+            assert program.listing is not None
+            self.python[number] = program.listing.call_step(number, at)
 
     def connect(self, inputs: Sequence[Any]) -> None:
         """Settles how a call finds what the records name, for inputs that are laid out as these."""

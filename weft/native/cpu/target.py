@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.core.lazy import lazy
+from weft.native.cpu.calls import is_known
+from weft.native.cpu.engine import host, unusable
 
 if TYPE_CHECKING:
     from weft.native.cpu.runner import Runner
@@ -21,12 +23,10 @@ if TYPE_CHECKING:
 _assemble: Any = lazy("weft.native.program.assemble")
 _batch: Any = lazy("weft.native.plan.batch_products")
 _blas: Any = lazy("weft.native.cpu.blas")
-_calls: Any = lazy("weft.native.cpu.calls")
 _conv: Any = lazy("weft.native.cpu.conv")
 _conv_weight: Any = lazy("weft.native.cpu.conv_weight")
 _copy: Any = lazy("weft.native.cpu.copy_operands")
 _emission: Any = lazy("weft.native.cpu.emission")
-_engine: Any = lazy("weft.native.cpu.engine")
 _packing: Any = lazy("weft.native.cpu.packing")
 _products: Any = lazy("weft.native.cpu.products")
 _resize: Any = lazy("weft.native.cpu.resize")
@@ -48,8 +48,7 @@ class Cpu:
 
     @property
     def vector_bytes(self) -> int:
-        width: int = _engine.host()[2]
-        return width
+        return host()[2]
 
     @property
     def rules(self) -> Sequence[type[Rule]]:
@@ -132,10 +131,9 @@ class Cpu:
 
     # -- running ---------------------------------------------------------------------------------------------
     def unusable(self) -> str:
-        if not _calls.is_known():
+        if not is_known():
             return "this interpreter lays objects out in another way than native entries read them"
-        reason: str = _engine.unusable()
-        return reason
+        return unusable()
 
     def executable(self, planned: Planned, inputs: Sequence[Any]) -> Runner:
         emitted = _emission.Emission(planned.plan)

@@ -148,7 +148,7 @@ class Settled(Runner):
 
     def __init__(self, template: Template, values: Mapping[Symbol, int], inputs: Sequence[Any]) -> None:
         first, self.template = template.first, template
-        self.take(template.program, first.functions)
+        self.take(template.program, first.functions, first.work)
         self.piecewise = first.piecewise
         known = addresses(template.program, first.functions)
         found = template.formulas.values({**known, **values})
@@ -162,7 +162,7 @@ class Settled(Runner):
             records[:] = np.where(records == 0, 0, template.offsets + address(self.words))
         for row, field, each in template.fields:
             self.code[row, field] = at.known[each]
-        self.settle(at)
+        self.settle(at, first.python)
         self.keep = [self.words]
         self.connect(inputs)
 
