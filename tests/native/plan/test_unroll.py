@@ -114,7 +114,7 @@ def test_cross_products_are_kernels(programs: list[Runner]) -> None:
     assert_close(weft.compile(weft.linalg.cross, backend="native")(a, b), weft.linalg.cross(a, b))
 
 
-def test_copies_of_blocks_have_few_accesses(programs: list[Executable]) -> None:
+def test_copies_of_blocks_have_few_accesses(programs: list[Runner]) -> None:
     x = given(256, 16).reshape(16, 16, 16)
     (step,) = steps_of(programs, lambda x: x.transpose(1, 2).contiguous(), x)
     assert len(step.kernel.accesses) <= 128
