@@ -28,7 +28,7 @@ def words(seeds: Definition, number: int, shape: Shape, type_: str, threshold: i
 
 
 def check(failure: Definition) -> Direct:
-    """See Note [Steps that check] in `weft.native.plan.order`."""
+    """See Note [Steps that check] in `weft.native.ir.definitions`."""
     return Direct(
         shape=(), type="i64", name="check", call=None, operands=[failure], function="check", text=CHECK,
         numbers=(), rows=1, chunks=1, checks=True,
