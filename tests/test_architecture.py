@@ -71,6 +71,22 @@ LAYERS: dict[str, set[str]] = {
     "__main__": {"cli"},
 }
 
+# Packages and modules of `weft.native`, and which others of it they may import: what a target is asked for
+# knows no target, and none knows another; the reference has rules and records of `cpu`, which are data.
+NATIVE: dict[str, set[str]] = {
+    "ir": set(),
+    "maths": {"ir"},
+    "plan": {"ir", "maths"},
+    "target": set(),
+    "lower": {"ir", "maths", "plan", "target"},
+    "cpu": {"ir", "plan", "program", "target"},
+    "reference": {"ir", "plan", "cpu", "program", "target"},
+    "program": {"ir", "plan", "lower", "cpu", "target", "backend"},
+    "backend": {"lower", "program", "target"},
+    "eager": {"cpu", "program", "target"},
+    "entry": {"ir", "plan", "lower", "cpu", "program", "target", "backend"},
+}
+
 # Who may import what is not ours, and whether it must wait until it is used. Everything else is refused.
 OUTSIDE: dict[str, tuple[set[str] | None, bool]] = {
     "numpy": (None, False),
@@ -209,6 +225,25 @@ def layer_complaints(modules: dict[str, Module]) -> list[str]:
     return complaints
 
 
+def native_complaints(modules: dict[str, Module]) -> list[str]:
+    """Imports within `weft.native` against its table; those for types alone do not count."""
+    complaints = []
+    for module in modules.values():
+        if module.layer != "native" or module.name == "weft.native":
+            continue
+        own = module.name.split(".")[2]
+        if own not in NATIVE:
+            complaints.append(f"{module.name}: {own!r} has no place in the table")
+            continue
+        for found in imports(module, modules):
+            target = found.target.split(".")
+            if target[:2] != ["weft", "native"] or len(target) < 3 or found.typing:
+                continue
+            if target[2] not in NATIVE[own] | {own}:
+                complaints.append(f"{module.at(found.line)}: {own} may not import {found.target}")
+    return complaints
+
+
 def room_complaints(modules: dict[str, Module]) -> list[str]:
     """Modules outside that name the room of PyTorch's internals: an import by a name in a string counts."""
     complaints = []
@@ -305,7 +340,7 @@ OTHER_WORDS = {
     "weft.native.lower.folds": "kinds of folds",
     "weft.native.lower.scatter": "kinds of folds",
     "weft.native.lower.numbers": "functions of Python's module math",
-    "weft.native.program.reference": "kinds of folds",
+    "weft.native.reference": "kinds of folds",
     "weft.nn": "words of options",
     "weft.cli": "examples",
     "weft.testing": "examples",
@@ -491,6 +526,7 @@ BENCHMARKS = load(REPOSITORY / "benchmarks")
     "rule",
     [
         layer_complaints,
+        native_complaints,
         room_complaints,
         cycle_complaints,
         class_name_complaints,
@@ -574,6 +610,10 @@ def tree(**sources: str) -> dict[str, Module]:
         (layer_complaints, tree(ops__a="import weft.core.missing")),
         (layer_complaints, tree(aot__partition="import weft.tensor.a", tensor__a="")),
         (layer_complaints, tree(native__a="import weft.tensor.a", tensor__a="")),
+        (native_complaints, tree(native__lower__a="from weft.native.cpu import b", native__cpu__b="")),
+        (native_complaints, tree(native__plan__a="b = lazy('weft.native.cpu.b')", native__cpu__b="")),
+        (native_complaints, tree(native__cpu__a="import weft.native.reference.b", native__reference__b="")),
+        (native_complaints, tree(native__cuda__a="")),
         (layer_complaints, tree(capture__a="import weft.aot.b", aot__b="")),
         (layer_complaints, tree(jit__a="import weft.aot.b", aot__b="")),
         (layer_complaints, tree(nn__a="import weft.func.b", func__b="")),

@@ -129,9 +129,9 @@ def eager(graph_module: Any, _example_inputs: list[Any], **_options: Any) -> Cal
 register_backend(aot_backends.aot_eager, name="aot_eager")
 aot = aot_backends.aot
 _native: Any = lazy("weft.native.backend")
-_native_engine: Any = lazy("weft.native.cpu.engine")
+_cpu: Any = lazy("weft.native.cpu.target")
 
-_reference: Any = lazy("weft.native.program.reference")
+_reference: Any = lazy("weft.native.reference.target")
 _tracing: Any = lazy("weft.native.program.nan_trace")
 _timing: Any = lazy("weft.native.program.timing")
 _looking: Any = lazy("weft.native.program.describe")
@@ -152,14 +152,13 @@ def _native_backend(how: str = "native") -> BackendFunction:
         refuse,
         aot_backends.as_it_is,
     )
-    if how == "native":
-        return aot(_native.compiler(layout))
-    others = {
-        "reference": lambda: _reference.Interpreted,
-        "traced": lambda: _tracing.Tracing,
-        "timed": lambda: _timing.Timing,
+    targets: dict[str, Callable[[], tuple[Any, ...]]] = {
+        "native": lambda: (_cpu.cpu,),
+        "reference": lambda: (_reference.reference,),
+        "traced": lambda: (_tracing.traced, _tracing.Tracing),
+        "timed": lambda: (_timing.timed, _timing.Timing),
     }
-    return aot(_native.compiler(layout, others[how]()))
+    return aot(_native.compiler(layout, *targets[how]()))
 
 
 _timed = False
@@ -221,7 +220,7 @@ _layout_of_entries: Any = lazy("weft.native.entry.entry")
 def _native_entry_factory() -> Any:
     """What functions that are compiled natively make their entries with; None without native code."""
     try:
-        if _native_engine.unusable():
+        if _cpu.cpu.unusable():
             return None
     except ImportError:
         return None
@@ -664,7 +663,7 @@ class ExplainOutput:
         lines += [f"  Guard {number}: {guard}" for number, guard in enumerate(self.out_guards, 1)]
         lines.append(f"Built: {', '.join(f'{kind} {number}' for kind, number in self.built.items())}")
         for number, program in enumerate(self.programs, 1):
-            steps = _looking.steps_text(program).splitlines()
+            steps = _looking.steps_text(program.program).splitlines()
             lines += [f"Native Program {number}:", *(f"  {step}" for step in steps)]
         return "\n".join(lines)
 

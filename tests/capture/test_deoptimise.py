@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import weft
-from weft.native.program.program import Program
+from weft.native.cpu import runner
 
 
 def leave_no_more_than(left: int) -> None:
@@ -63,7 +63,7 @@ def test_where_memory_is_short_nothing_is_written_twice(monkeypatch: pytest.Monk
     compiled, x, count = weft.compile(f), weft.ones(3), weft.zeros(4)
     compiled(x, count)
     with monkeypatch.context() as patch:
-        patch.setattr(Program, "found", fail)
+        patch.setattr(runner, "found", fail)
         with pytest.raises(MemoryError):
             compiled(x, count)
     assert count.tolist() == [2.0] * 4

@@ -10,8 +10,8 @@ import pytest
 
 import weft
 from weft.core.settings import settings
-from weft.native.program import executable as run
-from weft.native.program.executable import Executable
+from weft.native.cpu import runner as run
+from weft.native.cpu.runner import Runner
 
 
 @pytest.fixture(autouse=True)
@@ -20,15 +20,15 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> list[Executable]:
-    found: list[Executable] = []
-    before = run.Executable.__init__
+def programs(monkeypatch: pytest.MonkeyPatch) -> list[Runner]:
+    found: list[Runner] = []
+    before = run.Runner.__init__
 
     def noted(self: Any, *args: Any, **options: Any) -> None:
         before(self, *args, **options)
         found.append(self)
 
     monkeypatch.setenv("WEFT_CACHE", "0")  # programs are made, not read
-    monkeypatch.setattr(run.Executable, "__init__", noted)
+    monkeypatch.setattr(run.Runner, "__init__", noted)
     weft.compiler.reset()
     return found

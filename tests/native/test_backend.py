@@ -19,7 +19,7 @@ from tests.native.cpu.test_engine import process
 from weft.compiler import settings
 from weft.native import backend
 from weft.native.cpu import tiers
-from weft.native.cpu.objects import Uncompiled, Unlowered
+from weft.native.target import Uncompiled, Unlowered
 from weft.testing import assert_close
 
 ERRORS = [

@@ -66,7 +66,10 @@ def same(
             assert_close(a, b, rtol=rtol, atol=atol)
     if native:
         left = [
-            step.name for each in made for number, step in enumerate(each.plan.steps) if number in each.python
+            step.name
+            for each in made
+            for number, step in enumerate(each.program.listing.steps)
+            if number in each.python
         ]
         assert not left, f"steps of Python: {left}"
     return list(made)

@@ -505,14 +505,25 @@ USES: dict[str, FirstUse] = {
     ),
     "compiled: programs": FirstUse(
         compiled_call,
-        (NATIVE + "backend.py", NATIVE + "program/program.py", NATIVE + "program/executable.py"),
+        (
+            NATIVE + "backend.py",
+            NATIVE + "cpu/runner.py",
+            NATIVE + "cpu/emission.py",
+            NATIVE + "program/assemble.py",
+        ),
     ),
     "compiled: cache on disk": FirstUse(
         compiled_call, (NATIVE + "program/cache.py", NATIVE + "program/stored.py"), quick=False
     ),
     "compiled: large eager ops": FirstUse(large_eager, (NATIVE + "eager.py",)),
     "compiled: drafts": FirstUse(
-        drafts, (NATIVE + "cpu/tiers.py", NATIVE + "program/program.py", NATIVE + "program/executable.py")
+        drafts,
+        (
+            NATIVE + "cpu/tiers.py",
+            NATIVE + "cpu/runner.py",
+            NATIVE + "cpu/emission.py",
+            NATIVE + "program/assemble.py",
+        ),
     ),
 }
 """Every lazy thing, by what it is, with its first use."""

@@ -108,7 +108,9 @@ def test_training(make: Any) -> None:
         found = trained(make, True)
     assert made
     assert_close(found, trained(make, False), rtol=2e-3, atol=2e-4)
-    left = {step.name for each in made for n, step in enumerate(each.plan.steps) if n in each.python}
+    left = {
+        step.name for each in made for n, step in enumerate(each.program.listing.steps) if n in each.python
+    }
     assert not left, left
 
 

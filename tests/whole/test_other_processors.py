@@ -25,10 +25,9 @@ from tests.whole.test_native_samples import (
     function_of,
 )
 from weft.aot.runtime import counting
-from weft.native.cpu import engine, pool, tiles
-from weft.native.cpu.objects import Uncompiled
+from weft.native.cpu import engine, pool, target, tiles
 from weft.native.entry import entry
-from weft.native.lower import conv, pools, resize, scatter
+from weft.native.target import Uncompiled
 from weft.ops.record import Kind, Op
 
 NARROW = ("generic", "", 16)
@@ -49,7 +48,7 @@ def texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setenv("WEFT_CACHE", "0")
     monkeypatch.setattr(counting, "watchers", [])  # nothing runs as machine code here
-    for module in (engine, tiles, conv, pools, resize, scatter):
+    for module in (engine, tiles, target):
         monkeypatch.setattr(module, "host", lambda: NARROW)
     monkeypatch.setattr(engine, "Loaded", Assembled)
     monkeypatch.setattr(engine, "_modules", WeakValueDictionary())

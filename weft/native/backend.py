@@ -29,14 +29,21 @@ from weft.core.settings import settings
 from weft.core.varying import VARYING, Builds, Staying, Varying
 from weft.graph.node import READ_FROM
 from weft.graph.text import READS_GRAPH, TAKES_SIZES
-from weft.native.cpu.calls import is_known
-from weft.native.cpu.engine import unusable
-from weft.native.cpu.objects import Uncompiled, Unlowered
-from weft.native.lower.opening import SettledModule, open_key, open_places, sizes_agree, unread, values_of
-from weft.native.program.program import Changed, Failed, Fixed, Program
-from weft.native.program.stored import Restored, kept_or_made
+from weft.native.lower.opening import (
+    Fixed,
+    Opened,
+    SettledModule,
+    open_key,
+    open_places,
+    sizes_agree,
+    unread,
+    values_of,
+)
+from weft.native.program.program import Changed, Failed
+from weft.native.program.stored import kept_or_made
+from weft.native.target import Running, Target, Uncompiled, Unlowered
 
-_run: Any = lazy("weft.native.program.executable")
+_planning: Any = lazy("weft.native.program.planning")
 _template: Any = lazy("weft.native.program.template")
 _kept: Any = lazy("weft.native.program.kept_templates")
 _looking: Any = lazy("weft.native.program.describe")
@@ -75,13 +82,10 @@ MOST_SETTLED: Final = 512
 class Compiled:
     """A graph, with a program per layout of its inputs."""
 
-    opens: bool = True
-    """Whether open sizes have templates; else, each size has a program."""
-
-    def __init__(self, graph_module: Any, layout: Layout) -> None:
-        self.graph_module, self.layout = graph_module, layout
+    def __init__(self, graph_module: Any, layout: Layout, target: Target) -> None:
+        self.graph_module, self.layout, self.target = graph_module, layout, target
         self.programs = Recent()  # programs, or why there are none, by layout
-        self.last: Program | None = None
+        self.last: Running | None = None
         """The program of the last call, if arrays are all that it depends on: it looks at them itself."""
         self.otherwise: Callable[[list[Any]], Any] | None = None
         self.lock = lock()
@@ -96,7 +100,7 @@ class Compiled:
         self.templates: list[tuple[Any, Any]] = []
         self.generals: dict[Any, int] = {}
         """By layout: how many more templates for all numbers may be tried, once there are enough for one."""
-        self.fixed: dict[Any, Program] = {}
+        self.fixed: dict[Any, Running] = {}
         """By programs that call Python and the floats they were given for long: those with these in them."""
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
@@ -117,7 +121,7 @@ class Compiled:
         """A call of the program that there is for these inputs, or of a new one."""
         given = [plain(array) for array in arrays]
         key = self.key(given)
-        program: Program | str | None = self.programs.find(key)
+        program: Running | str | None = self.programs.find(key)
         if program is None:
             if self.places and not sizes_agree(self.graph_module.graph, self.places, given):
                 return self.op_by_op(inputs)
@@ -148,10 +152,10 @@ class Compiled:
         told = [given[number] for one, (number, _) in self.places.items() if one.kind is float]
         return tuple([key_of(array) for array in given] + [pack("<d", value) for value in told])
 
-    def new_program(self, key: Any, given: list[Any]) -> Program | str:
+    def new_program(self, key: Any, given: list[Any]) -> Running | str:
         """The program for inputs that had none."""
         with self.lock:
-            known: Program | str | None = self.programs.get(key)
+            known: Running | str | None = self.programs.get(key)
             if known is not None:  # of another thread
                 return known
             if len(self.programs) >= MOST_PROGRAMS:
@@ -166,30 +170,30 @@ class Compiled:
                 self.varying.build(values, changed)
         return program
 
-    def tells(self, program: Program) -> bool:
+    def tells(self, program: Running) -> bool:
         """Whether the inputs at which a program looks tell all sizes: zeros like an input do not read it."""
         return {number for number, _ in self.places.values()} <= {number for _, number in program.givens}
 
-    def settled(self, key: Any, given: list[Any]) -> Program | None:
+    def settled(self, key: Any, given: list[Any]) -> Running | None:
         """The program for these sizes of a template that there is."""
         values, layout = values_of(self.places, given), self.layout_of(key, given)
         for known, template in [*self.templates]:
             if known == layout and template.fits(values):
-                program: Program = in_own_context(template.at, values, given)
+                program: Running = in_own_context(template.at, values, given)
                 if len(self.programs) >= MOST_SETTLED:
                     self.programs.drop()
                 self.programs.keep(key, program)
                 return program
         return None
 
-    def general(self, layout: Any, key: Any, given: list[Any]) -> Program | None:
+    def general(self, layout: Any, key: Any, given: list[Any]) -> Running | None:
         """The program for these numbers of a template that serves others, too, though it must do without
         knowing them while it is made; None where there is none.
         """
         with self.lock:
             left = self.generals.get(layout, MOST_GENERAL)
             found = self.settled(key, given) if self.templates else None
-            if found is None and left and self.opens and self.places and not settings.bitwise:
+            if found is None and left and self.target.keeps and self.places and not settings.bitwise:
                 self.generals[layout] = left - 1
                 if in_own_context(self.template, given, True) is None:
                     self.generals[layout] = 0
@@ -197,24 +201,24 @@ class Compiled:
                     found = self.settled(key, given)
         return found
 
-    def template_of(self, program: Program) -> Any:
+    def template_of(self, program: Running) -> Any:
         """The template of a program; None where it is for one size alone."""
         own = getattr(program, "template", None)
         return own or next((each for _, each in [*self.templates] if each.first is program), None)
 
     def layout_of(self, key: Any, given: list[Any]) -> Any:
         """All that programs depend on but the numbers of a call."""
-        if not self.opens or not self.places:
+        if not self.target.keeps or not self.places:
             return layout_of(key)
         return open_key(self.graph_module.graph, given, key_of)
 
-    def is_narrow(self, program: Program | str) -> bool:
+    def is_narrow(self, program: Running | str) -> bool:
         """Whether a new program is for the very numbers of its call."""
-        if not isinstance(program, Program) or (self.places and type(program) is Restored):
+        if isinstance(program, str) or (self.places and program.is_restored):
             return False  # what is on disk costs next to nothing
         return all(template.is_narrow or template.first is not program for _, template in self.templates[-1:])
 
-    def with_floats(self, program: Program, arrays: list[Any]) -> Program:
+    def with_floats(self, program: Running, arrays: list[Any]) -> Running:
         """For a program that calls Python: one with the floats of this call in it, which may do without, if
         they have stayed the same for long.
         """
@@ -250,7 +254,7 @@ class Compiled:
             self.layout.refuse(f"no native program: {reason}")
         return results
 
-    def results(self, program: Program, inputs: tuple[Any, ...], values: list[Any]) -> tuple[Any, ...]:
+    def results(self, program: Running, inputs: tuple[Any, ...], values: list[Any]) -> tuple[Any, ...]:
         """Tensors for arrays; an input where it is one's own."""
         wrap = self.layout.wrap
         found = []
@@ -261,20 +265,20 @@ class Compiled:
                 found.append(wrap(value) if isinstance(value, np.ndarray) else value)
         return tuple(found)
 
-    def made(self, arrays: list[Any]) -> Program:
-        if not is_known():
-            raise Uncompiled("this interpreter lays objects out in another way than native entries read them")
-        if unusable():
-            raise Uncompiled(unusable())
+    def made(self, arrays: list[Any]) -> Running:
+        unusable = self.target.unusable()
+        if unusable:
+            raise Uncompiled(unusable)
+        module = self.module_for(arrays)
+        if not self.target.keeps:
+            return self.new(module, arrays)
         if self.unread:
             raise Uncompiled("sizes that are computed elsewhere")
-        module = self.module_for(arrays)
-        if self.places and self.opens and not settings.bitwise:  # of open sizes nobody knows how arrays lie
+        if self.places and not settings.bitwise:  # of open sizes nobody knows how arrays lie
             return self.open_program(arrays)
-        made_of = module if self.opens else self.graph_module
-        return kept_or_made(module, arrays, partial(self.new, made_of), is_watched())
+        return kept_or_made(module, arrays, partial(self.new, module), is_watched())
 
-    def open_program(self, arrays: list[Any]) -> Program:
+    def open_program(self, arrays: list[Any]) -> Running:
         """The first program of a template, of a kept one where there is one for these sizes."""
         kept = _kept.KeptTemplates(self.graph_module, self.places, arrays)
         template = None if is_watched() else kept.found()
@@ -286,16 +290,18 @@ class Compiled:
             kept.keep(self.templates[-1][1])
         return made
 
-    def from_template(self, arrays: list[Any]) -> Program:
+    def from_template(self, arrays: list[Any]) -> Running:
         """The first program of a new template, or one for these sizes alone."""
         made = self.template(arrays)
         return self.new(self.module_for(arrays), arrays) if made is None else made
 
-    def template(self, arrays: list[Any], general: bool = False) -> Program | None:
+    def template(self, arrays: list[Any], general: bool = False) -> Running | None:
         """The first program of a new template; None where there can be none."""
         began = perf_counter()
         try:
-            template = _template.Template(self.graph_module, self.places, arrays, self.layout.wrap, general)
+            opened = Opened(self.graph_module.graph, self.places, arrays, self.layout.wrap, general)
+            planned = _planning.planned(self.graph_module, arrays, self.target, opened)
+            template = _template.Template(self.target.executable(planned, arrays))
         except Exception as error:
             let_through(error)
             reason = f"a program for these sizes alone: {reason_of(error)}"
@@ -315,12 +321,12 @@ class Compiled:
             return self.graph_module
         return SettledModule(self.graph_module, values_of(self.places, arrays), self.layout.wrap)
 
-    def new(self, graph_module: Any, arrays: list[Any]) -> Program:
+    def new(self, graph_module: Any, arrays: list[Any]) -> Running:
         began = perf_counter()
-        program = _run.executable(graph_module, arrays)
+        program = self.target.executable(_planning.planned(graph_module, arrays, self.target), arrays)
         return told(program, arrays, self.graph_module, perf_counter() - began)
 
-    def program(self, arrays: list[Any]) -> Program | str:
+    def program(self, arrays: list[Any]) -> Running | str:
         """The program for these inputs, or why there is none."""
         held = put_off()
         try:
@@ -361,12 +367,12 @@ def is_watched() -> bool:
     return bool(listeners or observers) or any(map(is_heard, WATCHED))
 
 
-def told(program: Program, arrays: list[Any], graph_module: Any, seconds: float = 0.0) -> Program:
+def told(program: Running, arrays: list[Any], graph_module: Any, seconds: float = 0.0) -> Running:
     """Says what a new program does, and how long it took to make."""
     count("built", "programs")
-    count("built", "kernels", _looking.kernels_in(program))
+    count("built", "kernels", _looking.kernels_in(program.program))
     if is_watched():
-        _looking.say(program)
+        _looking.say(program.program)
         tell("program", graph_module, program, arrays, seconds)
         for listener in listeners:
             listener(program, arrays)
@@ -420,12 +426,12 @@ def layout_of(key: tuple[Any, ...]) -> Any:
 
 
 def compiler(
-    layout: Layout, kind: type[Compiled] = Compiled
+    layout: Layout, target: Target, kind: type[Compiled] = Compiled
 ) -> Callable[[Any, list[Any]], Callable[..., Any]]:
-    """A compiler for `weft.compiler.aot`; `kind` says how its programs are run."""
+    """A compiler for `weft.compiler.aot`; `kind` says what is done around calls."""
 
     def compile_graph(graph_module: Any, _example_inputs: list[Any]) -> Callable[..., Any]:
-        return kind(graph_module, layout)
+        return kind(graph_module, layout, target)
 
     setattr(compile_graph, READS_GRAPH, True)
     setattr(compile_graph, TAKES_SIZES, True)

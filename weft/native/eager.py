@@ -20,23 +20,24 @@ from weft.core.once import lock
 from weft.core.types import TensorType
 from weft.core.varying import Builds
 from weft.graph.graph import Graph
-from weft.native.program.program import Changed, Program
+from weft.native.cpu.target import cpu
+from weft.native.program.program import Changed
 from weft.native.program.stored import kept_or_made
+from weft.native.target import Running
 from weft.ops.record import Op
 
 MOST_PROGRAMS: Final = 512
 SIMPLE: Final = (int, bool, str, type(None))
-_programs: dict[Any, Program | None] = {}
+_programs: dict[Any, Running | None] = {}
 _builds: dict[Op, Builds] = {}
 """By op: whether its numbers vary, see Note [Numbers that vary] in `weft.core.varying`."""
 _making = lock()
-_run: Any = lazy("weft.native.program.executable")
-_engine: Any = lazy("weft.native.cpu.engine")
+_planning: Any = lazy("weft.native.program.planning")
 
 
 def kernels() -> Callable[[Op, tuple[Any, ...]], Any] | None:
     """What gives native kernels, unless this process may have none."""
-    return None if _engine.unusable() else native_kernel
+    return None if cpu.unusable() else native_kernel
 
 
 def native_kernel(op: Op, bound: tuple[Any, ...]) -> Any:
@@ -101,13 +102,18 @@ def _remember(key: Any, op: Op, bound: tuple[Any, ...], inputs: list[Any]) -> bo
             _programs.clear()
         try:
             graph = SimpleNamespace(graph=one_node(op, bound))
-            program = kept_or_made(graph, inputs, lambda arrays: _run.executable(graph, arrays), False)
+            program = kept_or_made(graph, inputs, lambda arrays: made_for(graph, arrays), False)
         except Exception as error:  # the array kernel says what is wrong, if anything is
             let_through(error)
             _programs[key] = None
             return True
         _programs[key] = program if program.frame is not None else None
         return True
+
+
+def made_for(graph: Any, arrays: list[Any]) -> Any:
+    """A new program."""
+    return cpu.executable(_planning.planned(graph, arrays, cpu), arrays)
 
 
 def one_node(op: Op, bound: tuple[Any, ...]) -> Graph:

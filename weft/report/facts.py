@@ -26,7 +26,7 @@ from weft.version import __version__
 _looking: Any = lazy("weft.native.program.describe")
 _stepping: Any = lazy("weft.native.program.stepping")
 _writes: Any = lazy("weft.native.plan.order")
-_run: Any = lazy("weft.native.program.executable")
+_listing: Any = lazy("weft.native.program.listing")
 _build: Any = lazy("weft.native.plan.build")
 
 AROUND = 2
@@ -197,20 +197,20 @@ def _place(source: Any) -> Place | None:
 
 # -- programs ------------------------------------------------------------------------------------------------
 def _program_facts(number: int, made: Made, timed: bool) -> Facts:
-    program = made.program
-    times = seconds_of_steps(program, made.inputs) if timed else None
+    program = made.program.program.settled()
+    times = seconds_of_steps(made.program, made.inputs) if timed else None
     steps = [_step_facts(program, each, times) for each in range(program.count)]
     is_backward = getattr(made.graph_module, "_class_name", "") == "Backward"
     return {
         "title": f"program {number}" + ": backward" * is_backward,
         "steps": steps,
-        "reasons": list(dict.fromkeys(map(str, program.plan.reasons))),
+        "reasons": list(dict.fromkeys(map(str, program.listing.reasons))),
         "memory": _memory_facts(program),
     }
 
 
 def _step_facts(program: Any, number: int, times: list[float] | None) -> Facts:
-    step = program.plan.steps[number]
+    step = program.listing.steps[number]
     is_kernel = isinstance(step, _build.Built)
     return {
         "kind": _looking.kind_of(step),
@@ -227,16 +227,16 @@ def _memory_facts(program: Any) -> Facts:
     """The memory plan of a program: the offset of each value, and its lifetime in steps."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
-    for number, step in enumerate(program.plan.steps):
+    for number, step in enumerate(program.listing.steps):
         for value in (*_writes.writes_of(step), *_writes.reads_of(step)):
-            place = program.places.get(id(value))
+            place = program.listing.places.get(id(value))
             if place is not None:
                 first.setdefault(place, number)
                 last[place] = number
     values = []
     for place, offset in program.arena:
-        value = program.values[place]
-        size = value.size * _run.numpy_type(value.type).itemsize
+        value = program.listing.values[place]
+        size = value.size * _listing.numpy_type(value.type).itemsize
         span = first.get(place, 0), last.get(place, program.count - 1)
         values.append({"name": f"%{place} {value.name}", "offset": offset, "bytes": size, "span": span})
     live = [

@@ -21,12 +21,12 @@ ROUNDS = 5
 
 def seconds_of_steps(program: Any, inputs: Sequence[Any], rounds: int = ROUNDS) -> list[float] | None:
     """The best time of each step; None where the program cannot be run again. Generators stay as they are."""
-    best = [float("inf")] * program.count
+    best = [float("inf")] * program.program.count
     with fork_rng(), _blas.one_thread():
         for _ in range(rounds):
             try:
                 stepping = _stepping.Stepping(program, [_copied(each) for each in inputs])
-                for number in range(program.count):
+                for number in range(program.program.count):
                     stepping.step()
                     best[number] = min(best[number], stepping.seconds)
             except (

@@ -17,11 +17,11 @@ import weft
 import weft.nn.functional as F
 from weft.native import backend
 from weft.native.cpu import pool
+from weft.native.cpu import runner as programs
 from weft.native.cpu.calls import is_known
+from weft.native.cpu.runner import Runner
 from weft.native.plan import memory
 from weft.native.plan.memory import Block, Blocks
-from weft.native.program import program as programs
-from weft.native.program.executable import Executable
 from weft.testing import assert_close
 
 PAGE = mmap.PAGESIZE
@@ -138,15 +138,15 @@ def lent(make: Callable[..., Any], shape: tuple[int, int]) -> list[Any]:
 def test_nothing_outside_of_buffers_is_touched(
     program: Callable[..., Any], shape: tuple[int, int], guarded: Callable[..., Any], monkeypatch: Any
 ) -> None:
-    found: list[Executable] = []
-    before = Executable.__init__
+    found: list[Runner] = []
+    before = Runner.__init__
 
     def noted(self: Any, *args: Any, **options: Any) -> None:
         before(self, *args, **options)
         found.append(self)
 
     monkeypatch.setenv("WEFT_CACHE", "0")  # programs are made, not read
-    monkeypatch.setattr(Executable, "__init__", noted)
+    monkeypatch.setattr(Runner, "__init__", noted)
     if program is normed and shape == (1, 1):
         pytest.skip("variances of one element")
     weft.compiler.reset()
@@ -341,7 +341,7 @@ def test_bits_do_not_depend_on_threads(program: Callable[..., Any]) -> None:
 
 def test_other_layouts_of_objects_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_known()
-    monkeypatch.setattr(backend, "is_known", lambda: False)
+    monkeypatch.setattr("weft.native.cpu.target.is_known", lambda: False)
     weft.compiler.reset()
     with pytest.raises(weft.compiler.NotCompiled, match="lays objects out in another way"):
         weft.compile(pointwise, backend="native", fullgraph=True)(weft.ones(2, 3), weft.ones(2, 3))

@@ -9,9 +9,10 @@ import pytest
 
 from tests.native.fenced import Fenced, run
 from weft.native.cpu import conv, conv_weight
-from weft.native.cpu.conv import Laid
 from weft.native.cpu.engine import host
+from weft.native.cpu.target import Cpu
 from weft.native.ir.definitions import Given
+from weft.native.ir.spatial import Laid
 from weft.native.lower import pools as lower_pools
 from weft.native.lower import resize as lower_resize
 from weft.native.lower.conv import Call, filled
@@ -35,6 +36,15 @@ CASES: dict[str, tuple[Any, Any, int, int, int, int]] = {
     "many weights": ((1, 120, 3, 3), (130, 120, 3, 3), 1, 1, 1, 1),
     "one element": ((1, 1, 1), (1, 1, 1), 1, 0, 1, 1),
 }  # fmt: skip
+
+
+class OfWidth(Cpu):
+    """Of vectors of so many bytes, whatever this machine has."""
+
+    vector_bytes = 0
+
+    def __init__(self, width: int) -> None:
+        self.vector_bytes = width
 
 
 def given(array: Any) -> tuple[Any, Laid]:
@@ -82,8 +92,7 @@ def test_convolutions(name: str, kind: Any, width: int, at_end: bool) -> None:
 @pytest.mark.parametrize("at_end", [True, False])
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(("taps", "stride", "padding"), [(2, 2, 0), (3, 2, 1), (3, 1, 1), (4, 3, 2)])
-def test_maxima(taps: int, stride: int, padding: int, width: int, at_end: bool, monkeypatch: Any) -> None:
-    monkeypatch.setattr(lower_pools, "host", lambda: ("", "", width))
+def test_maxima(taps: int, stride: int, padding: int, width: int, at_end: bool) -> None:
     fenced = Fenced(at_end)
     for kind in (np.float32, np.float64):
         for shape in ((2, 3, 8, 34), (1, 1, 5, 5)):
@@ -93,7 +102,7 @@ def test_maxima(taps: int, stride: int, padding: int, width: int, at_end: bool, 
             value, _ = given(x)
             counts = wanted[0].shape[2:]
             for read in (True, False):
-                found = lower_pools.maxima(value, geometry, counts, 2, wanted[0].shape, read)
+                found = lower_pools.maxima(OfWidth(width), value, geometry, counts, 2, wanted[0].shape, read)
                 for one, other in zip(found, wanted, strict=True):
                     assert np.array_equal(run(one, {id(value): x}, fenced), other)
     fenced.open()
@@ -102,14 +111,13 @@ def test_maxima(taps: int, stride: int, padding: int, width: int, at_end: bool, 
 @pytest.mark.parametrize("at_end", [True, False])
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_sums_along_an_axis(axis: int, width: int, at_end: bool, monkeypatch: Any) -> None:
-    monkeypatch.setattr(lower_resize, "host", lambda: ("", "", width))
+def test_sums_along_an_axis(axis: int, width: int, at_end: bool) -> None:
     fenced = Fenced(at_end)
     x = fenced.copy(np.random.default_rng(0).standard_normal((4, 5, 37)))
     value, _ = given(x)
     size = x.shape[axis]
     lists = [[(i % size, 0.5), ((i + 1) % size, -2.0)][: 1 + i % 2] for i in range(size + 2)]
     parts = [sum(w * np.take(x, [p], axis) for p, w in row) for row in lists]
-    found = run(lower_resize.summed(value, axis, lists, "sums"), {id(value): x}, fenced)
+    found = run(lower_resize.summed(OfWidth(width), value, axis, lists, "sums"), {id(value): x}, fenced)
     assert np.allclose(found, np.concatenate(parts, axis), 1e-12, 1e-12)
     fenced.open()

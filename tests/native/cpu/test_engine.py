@@ -18,9 +18,9 @@ import weft
 from weft.core.settings import settings
 from weft.native.cpu import engine
 from weft.native.cpu.engine import NAME, Functions, Loaded, host
-from weft.native.cpu.objects import Uncompiled
 from weft.native.ir.kernels import Access, Kernel, Phase, Step, Store
 from weft.native.ir.scalar import Builder
+from weft.native.target import Uncompiled
 from weft.testing import assert_close
 
 ROOT = str(Path(weft.__file__).parents[1])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from weft.native.cpu.engine import Loaded, compiled, host, llvm, target
-from weft.native.cpu.objects import Uncompiled, check, undefined
+from weft.native.cpu.objects import check, undefined
+from weft.native.target import Uncompiled
 
 ALONE = """
 @table = private constant [4 x i32] [i32 1, i32 2, i32 3, i32 4]

@@ -11,9 +11,9 @@ import pytest
 import weft
 from weft.native.cpu import packing
 from weft.native.cpu.engine import Functions
+from weft.native.cpu.runner import Runner
 from weft.native.cpu.tiles import Tile, is_worth_it, tile, tile_for
 from weft.native.ir.definitions import Direct, Matrix, Product
-from weft.native.program.executable import Executable
 
 FUNCTION = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
 packs = pytest.mark.skipif(not is_worth_it(), reason="this machine does not multiply and add at once")
@@ -99,13 +99,13 @@ def test_numbers_of_a_record() -> None:
     assert packing.strips_of(product(10_000, 33, 1 << 16)) > 2
 
 
-def steps_of(programs: list[Executable], f: Any, *inputs: Any) -> tuple[list[Any], Any]:
+def steps_of(programs: list[Runner], f: Any, *inputs: Any) -> tuple[list[Any], Any]:
     made = weft.compile(f, backend="native", fullgraph=True)(*inputs)
-    return list(programs[-1].plan.steps), made
+    return list(programs[-1].program.listing.steps), made
 
 
 @packs
-def test_programs_use_them(programs: list[Executable]) -> None:
+def test_programs_use_them(programs: list[Runner]) -> None:
     """One packed copy serves all products that read a matrix first."""
 
     def f(x: Any, w: Any, v: Any) -> Any:
@@ -125,7 +125,7 @@ def test_programs_use_them(programs: list[Executable]) -> None:
 
 
 @packs
-def test_sums_of_products_and_what_is_no_number(programs: list[Executable]) -> None:
+def test_sums_of_products_and_what_is_no_number(programs: list[Runner]) -> None:
     def f(x: Any, w: Any, v: Any) -> Any:
         return x @ w + x @ v.t()
 
@@ -141,6 +141,6 @@ def test_sums_of_products_and_what_is_no_number(programs: list[Executable]) -> N
 
 
 @packs
-def test_small_products_are_left(programs: list[Executable]) -> None:
+def test_small_products_are_left(programs: list[Runner]) -> None:
     steps, _ = steps_of(programs, lambda x, y: x @ y, weft.randn(70, 8), weft.randn(8, 70))
     assert not any(isinstance(step, Product) and step.packed for step in steps)

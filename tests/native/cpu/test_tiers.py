@@ -23,9 +23,10 @@ from weft.core.settings import settings
 from weft.native import eager
 from weft.native.backend import listeners
 from weft.native.cpu import engine, tiers
-from weft.native.cpu.objects import Uncompiled
-from weft.native.program.executable import executable
-from weft.native.program.program import Program
+from weft.native.cpu.runner import Runner
+from weft.native.cpu.target import cpu
+from weft.native.program.planning import planned
+from weft.native.target import Uncompiled
 from weft.ops.record import REGISTRY
 from weft.ops.samples import Maker
 
@@ -56,7 +57,7 @@ def drafts(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[None]:
     tiers.wait()
 
 
-def program_of(function: Callable[..., Any], *given: Any) -> Program:
+def program_of(function: Callable[..., Any], *given: Any) -> Runner:
     """The program that a compiled function runs."""
     found: list[Any] = []
 
@@ -178,7 +179,8 @@ def both_codes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None
     op = REGISTRY[name]
     bound = op.signature.bind(args, kwargs)
     inputs = [value for value in bound if type(value) in (np.ndarray, float)]
-    program = executable(SimpleNamespace(graph=eager.one_node(op, tuple(bound))), inputs)
+    graph = SimpleNamespace(graph=eager.one_node(op, tuple(bound)))
+    program = cpu.executable(planned(graph, inputs, cpu), inputs)
     if not program.functions.modules:
         return
     assert program.functions.drafts(), name

@@ -83,3 +83,35 @@ def test_functions_of_the_same_text_assemble_for_every_processor(lanes: int, tri
         w.ret("float", literal(0.375, "f32"))
     assert len(w.declared) == 1
     assembled(w.text(), triple)
+
+
+def test_numbers_and_truths() -> None:
+    """Arithmetic, comparisons and connectives; a switch over what they tell."""
+    w = Writer()
+    with w.function("i64", "told", "i64 %a", "i64 %b"):
+        inside = w.and_(w.compared("sge", "%a", 0), w.not_(w.compared("sgt", "%a", "%b")))
+        some = w.or_(inside, w.same("i64", "%b", "7"))
+        place = w.let("alloca i64")
+        w.store_at("i64", w.changed("zext", some, "i1", "i64"), place)
+        odd, even, other = w.label(), w.label(), w.label()
+        w.switch(w.load(place, 0, "i64"), {0: other, 1: even}, odd)
+        w.begin(even)
+        w.ret("i64", w.add(w.quotient("%b", 3), w.remainder("%b", 3)))
+        w.begin(odd)
+        w.ret("i64", -2)
+        w.begin(other)
+        w.ret("i64", w.and_("%a", 6, "i64"))
+    for a, b in ((0, 5), (3, 2), (-1, 7), (-3, 8), (4, 4)):
+        expected = b // 3 + b % 3 if 0 <= a <= b or b == 7 else a & 6
+        assert run(w, "told", a, b) == expected, (a, b)
+
+
+def test_a_loop_has_the_names_that_it_is_given() -> None:
+    w = Writer()
+    with w.function("void", "named", "i64 %count", attributes="noinline "):
+        with w.counting("0", "%count", names=("rows", "row", "behind", "at")):
+            pass
+        w.ret()
+    text = w.text()
+    assert all(f"\n{name}" in text for name in ("rows", "row", "behind"))
+    assert "%at" in text and "(i64 %count) noinline {" in text

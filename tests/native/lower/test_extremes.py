@@ -7,7 +7,7 @@ import pytest
 
 import weft
 from tests.native.lowered import assert_same, opaques
-from weft.native.program.executable import Executable
+from weft.native.cpu.runner import Runner
 from weft.testing import assert_close
 
 
@@ -69,7 +69,7 @@ ORDERS = (0.5, 3.5, 2.0, 1.0, 0.0, -0.0, -1.5, np.inf, -np.inf, np.nan, 1.25)
 
 @pytest.mark.parametrize("grad", [False, True])
 def test_norms_of_an_order_that_varies(
-    grad: bool, programs: list[Executable], monkeypatch: pytest.MonkeyPatch
+    grad: bool, programs: list[Runner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One program, without Python, for all orders of which the gradient is the same formula."""
     monkeypatch.setattr(weft.compiler.settings, "strict", False)  # infinite ones are no sums

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import weft
-from weft.native.program.executable import Executable
+from weft.native.cpu.runner import Runner
 from weft.testing import assert_close
 
 
@@ -38,7 +38,7 @@ def of_array_kernels(x: Any, y: Any) -> Any:
 @pytest.mark.parametrize(
     "program", [along_all_axes, of_folds, of_other_types, written, of_array_kernels], ids=lambda p: p.__name__
 )
-def test_values_are_eagers(program: Callable[..., Any], programs: list[Executable]) -> None:
+def test_values_are_eagers(program: Callable[..., Any], programs: list[Runner]) -> None:
     ours, eager = (weft.randn(4, 5), weft.randn(4, 5)), None
     eager = [each.clone() for each in ours]
     compiled = weft.compile(program, backend="native", fullgraph=True)
@@ -49,7 +49,7 @@ def test_values_are_eagers(program: Callable[..., Any], programs: list[Executabl
         assert not programs[-1].python
 
 
-def test_gradients(programs: list[Executable]) -> None:
+def test_gradients(programs: list[Runner]) -> None:
     def f(x: Any, y: Any) -> Any:
         a, b, c = (x * y).chunk(3, 1)
         return (weft.cat([c, a * b], 1) ** 2).sum()
@@ -63,7 +63,7 @@ def test_gradients(programs: list[Executable]) -> None:
     assert_close(results[0], results[1])
 
 
-def test_parts_are_made_in_place(programs: list[Executable]) -> None:
+def test_parts_are_made_in_place(programs: list[Runner]) -> None:
     def f(x: Any, y: Any) -> Any:
         return weft.cat([weft.tanh(x), weft.exp(y)])
 

@@ -17,19 +17,22 @@ import weft
 import weft.native.lower
 from weft.core.requirements import require
 from weft.graph.graph import Graph
+from weft.native.cpu.runner import Runner
+from weft.native.cpu.target import cpu
 from weft.native.ir.definitions import Definition, Opaque
 from weft.native.lower import lowering as lower
 from weft.native.lower.lowering import Lowering, Unlowered
 from weft.native.plan.fuse import fused
-from weft.native.program.executable import Executable, checks_of
+from weft.native.program.planning import Planned, checks_of
 from weft.native.program.program import Failed
 from weft.ops.record import REGISTRY
 
 
-def program(graph: Graph, arrays: list[Any]) -> Executable:
-    made = Lowering(graph, arrays).run(lambda path: None)
+def program(graph: Graph, arrays: list[Any]) -> Runner:
+    made = Lowering(graph, arrays, cpu).run(lambda path: None)
     wanted = [value for value in made.outputs if isinstance(value, Definition)]
-    return Executable(made.outputs, fused([*wanted, *made.checks, *checks_of(made.failures)]), arrays)
+    plan = fused([*wanted, *made.checks, *checks_of(made.failures, cpu)])
+    return cpu.executable(Planned(made.outputs, plan, {}), arrays)
 
 
 def test_numbers_are_read_and_used_as_the_program_runs() -> None:
@@ -55,7 +58,7 @@ def test_numbers_that_are_given_are_known() -> None:
     total = graph.call_function(REGISTRY["add"], (x, double))
     total.meta["val"] = weft.zeros(3)
     graph.output((total,))
-    lowering = Lowering(graph, [np.ones(3, np.float32), 4])
+    lowering = Lowering(graph, [np.ones(3, np.float32), 4], cpu)
     assert not isinstance(lowering.run(lambda path: None).outputs[0], Opaque)
     (found,) = program(graph, [np.ones(3, np.float32), 4])([np.ones(3, np.float32), 4])
     np.testing.assert_array_equal(found, [9, 9, 9])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import weft
-from weft.native.program.executable import Executable
+from weft.native.cpu.runner import Runner
 from weft.testing import assert_close
 
 
@@ -41,7 +41,7 @@ def that_know_them(x: Any, a: float, b: float) -> Any:
 
 
 @pytest.mark.parametrize("program", [of_inputs, of_items, given_out, compared, in_other_ops, that_know_them])
-def test_values_are_eagers(program: Callable[..., Any], programs: list[Executable]) -> None:
+def test_values_are_eagers(program: Callable[..., Any], programs: list[Runner]) -> None:
     compiled = weft.compile(program, backend="native", fullgraph=True)
     weft.manual_seed(0)
     x = weft.randn(5)
@@ -52,7 +52,7 @@ def test_values_are_eagers(program: Callable[..., Any], programs: list[Executabl
         assert len(programs) <= 2  # none for each number
 
 
-def test_no_step_of_these_is_pythons(programs: list[Executable]) -> None:
+def test_no_step_of_these_is_pythons(programs: list[Runner]) -> None:
     for program in (of_inputs, of_items):
         weft.compile(program, backend="native", fullgraph=True)(weft.ones(5), 0.5, 0.25)
         assert not programs[-1].python
@@ -68,7 +68,7 @@ def test_no_step_of_these_is_pythons(programs: list[Executable]) -> None:
     ],
     ids=["division", "root", "overflow"],
 )
-def test_what_python_refuses_is_refused(refused: Callable[..., Any], programs: list[Executable]) -> None:
+def test_what_python_refuses_is_refused(refused: Callable[..., Any], programs: list[Runner]) -> None:
     compiled = weft.compile(refused, backend="native", fullgraph=True)
     weft.manual_seed(0)
     good = weft.rand(3) + 1
@@ -79,7 +79,7 @@ def test_what_python_refuses_is_refused(refused: Callable[..., Any], programs: l
         compiled(weft.zeros(3))
 
 
-def test_what_is_refused_has_written_nothing(programs: list[Executable]) -> None:
+def test_what_is_refused_has_written_nothing(programs: list[Runner]) -> None:
     def step(p: Any, count: Any) -> None:
         count.sub_(1)
         p.mul_(1 / count.item())
@@ -97,7 +97,7 @@ def test_what_is_refused_has_written_nothing(programs: list[Executable]) -> None
     assert programs and not programs[-1].python and len(programs[-1].written) == 2
 
 
-def test_adam_is_machine_code(programs: list[Executable]) -> None:
+def test_adam_is_machine_code(programs: list[Runner]) -> None:
     def run_steps(backend: str | None) -> list[Any]:
         weft.manual_seed(0)
         parameters = [weft.randn(n, requires_grad=True) for n in (7, 40)]
@@ -131,7 +131,7 @@ def called(x: Any, a: float, b: float) -> Any:
 
 
 @pytest.mark.parametrize("program", [made_of, called])
-def test_numbers_that_python_hands_on(program: Callable[..., Any], programs: list[Executable]) -> None:
+def test_numbers_that_python_hands_on(program: Callable[..., Any], programs: list[Runner]) -> None:
     """Tensors of floats, and Python's functions of these: to the bit, in one program, without Python."""
     compiled = weft.compile(program, backend="native", fullgraph=True)
     x = weft.tensor([-1.5, -0.0, 0.0, 2.0, math.nan])
@@ -141,7 +141,7 @@ def test_numbers_that_python_hands_on(program: Callable[..., Any], programs: lis
 
 
 @pytest.mark.parametrize("slope", [0.5, 2.0, -1.0, 0.0, -0.0, 1.0, math.inf])
-def test_slopes_that_only_running_tells(slope: float, programs: list[Executable]) -> None:
+def test_slopes_that_only_running_tells(slope: float, programs: list[Runner]) -> None:
     compiled = weft.compile(lambda x, s: weft.nn.functional.leaky_relu(x, s), fullgraph=True)
     x = weft.tensor([-1.5, -0.0, 0.0, 2.0, math.nan, -math.inf])
     compiled(x, 0.25)
@@ -185,7 +185,7 @@ def whole(x: Any, a: float, b: float) -> Any:
 WHOLE = ((0.5, 2.5), (2.5, 0.5), (-1.5, -0.25), (1e15, 3.7), (2.0**62, -(2.0**62)), (-7.5, 1.25))
 
 
-def test_whole_numbers_made_of_floats(programs: list[Executable], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_numbers_made_of_floats(programs: list[Runner], monkeypatch: pytest.MonkeyPatch) -> None:
     """They are computed by machine code, and types are promoted as for an int of Python's."""
     monkeypatch.setattr(weft.compiler.settings, "strict", False)  # some have more than 64 bits
     compiled = weft.compile(whole, backend="native", fullgraph=True)

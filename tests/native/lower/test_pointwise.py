@@ -18,10 +18,11 @@ from tests.native.lowered import assert_same, opaques
 from tests.ops.test_record import bound_arguments
 from weft.core.dtypes import dtype
 from weft.graph.graph import Graph
+from weft.native.cpu.target import cpu
 from weft.native.ir.definitions import Definition, Opaque
 from weft.native.lower.lowering import Lowering
 from weft.native.plan.fuse import fused
-from weft.native.program.executable import Executable
+from weft.native.program.planning import Planned
 from weft.ops.record import REGISTRY, Kind, Op, type_of
 from weft.ops.samples import Maker, Sample
 
@@ -179,10 +180,10 @@ def runs(kind: str) -> dict[str, list[Run]]:
         nodes.append(graph.call_function(run.op, args, kwargs))
         nodes[-1].meta["val"] = weft.from_numpy(np.asarray(run.expected))
     graph.output(tuple(nodes))
-    lowering = Lowering(graph, arrays)
+    lowering = Lowering(graph, arrays, cpu)
     program = lowering.run(lambda path: None)
     wanted = [value for value in program.outputs if isinstance(value, Definition)]
-    results = Executable(program.outputs, fused(wanted), arrays)(arrays)
+    results = cpu.executable(Planned(program.outputs, fused(wanted), {}), arrays)(arrays)
     by_op: dict[str, list[Run]] = {}
     for run, node, result in zip(found, nodes, results):
         run.given, run.lowered = result, not isinstance(lowering.values[node], Opaque)
@@ -304,7 +305,7 @@ def test_bodies_are_dear_where_functions_are() -> None:
     for node in nodes:
         node.meta["val"] = weft.from_numpy(array)
     graph.output(tuple(nodes))
-    cheap, dear = Lowering(graph, [array]).run(lambda path: None).outputs
+    cheap, dear = Lowering(graph, [array], cpu).run(lambda path: None).outputs
     assert cheap.cost <= 2 < 15 < dear.cost
 
 

@@ -13,9 +13,9 @@ import pytest
 import weft
 import weft.nn.functional as F
 from tests.native.lowered import opaques
+from weft.native.cpu.runner import Runner
 from weft.native.entry import factory as directly
 from weft.native.program.drawing import Draws
-from weft.native.program.executable import Executable
 from weft.testing import CompileCounterWithBackend, assert_close
 
 Function = Callable[..., Any]
@@ -415,7 +415,7 @@ def of_others(x: weft.Tensor, a: float, b: float) -> tuple[weft.Tensor, ...]:
 
 
 @pytest.mark.parametrize("function", [by_numbers, of_others])
-def test_parameters_that_vary(function: Callable[..., Any], programs: list[Executable]) -> None:
+def test_parameters_that_vary(function: Callable[..., Any], programs: list[Runner]) -> None:
     """One graph, and one program for all: these are eager's bits, and leave generators where eager does."""
     counter = CompileCounterWithBackend("native")
     compiled = weft.compile(function, backend=counter, fullgraph=True)

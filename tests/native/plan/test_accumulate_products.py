@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import weft
+from weft.native.cpu import runner as run
+from weft.native.cpu.runner import Runner
 from weft.native.ir.definitions import Product
-from weft.native.program import executable as run
-from weft.native.program.executable import Executable
 from weft.testing import assert_close
 
 
@@ -62,8 +62,8 @@ def test_values_are_eagers(program: Any) -> None:
 
 
 def test_long_sums_take_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[Executable] = []
-    before = run.Executable.__init__
+    found: list[Runner] = []
+    before = run.Runner.__init__
 
     def noted(self: Any, *args: Any, **options: Any) -> None:
         before(self, *args, **options)
@@ -76,10 +76,10 @@ def test_long_sums_take_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
         return total
 
     monkeypatch.setenv("WEFT_CACHE", "0")
-    monkeypatch.setattr(run.Executable, "__init__", noted)
+    monkeypatch.setattr(run.Runner, "__init__", noted)
     weft.compiler.reset()
     tensors = [weft.randn(8, 8) for _ in range(40)]
     assert_close(weft.compile(f, backend="native", fullgraph=True)(*tensors), f(*tensors))
-    steps = found[-1].plan.steps
+    steps = found[-1].program.listing.steps
     assert len(steps) == 20 and all(isinstance(step, Product) for step in steps)
     assert len(found[-1].made) == 1 and not found[-1].arena_bytes

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import weft
+from weft.native.cpu.runner import Runner
 from weft.native.ir.definitions import Product, Stack
-from weft.native.program.executable import Executable
 from weft.native.program.stepping import Stepping
 from weft.testing import assert_close
 
@@ -84,43 +84,47 @@ def inputs() -> list[Any]:
     return [*made[:2], *[each.requires_grad_() for each in made[2:]]]
 
 
-def compiled(programs: list[Executable], program: Any) -> tuple[Any, Executable]:
+def compiled(programs: list[Runner], program: Any) -> tuple[Any, Runner]:
     function = weft.compile(program, backend="native", fullgraph=True)
     made = function(*inputs())
     return made, programs[-1]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.__name__)
-def test_values_are_eagers(program: Any, programs: list[Executable]) -> None:
+def test_values_are_eagers(program: Any, programs: list[Runner]) -> None:
     made, _ = compiled(programs, program)
     assert_close(made, program(*inputs()), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("program", [recurrent, together], ids=lambda each: each.__name__)
-def test_sums_are_one_product(program: Any, programs: list[Executable]) -> None:
+def test_sums_are_one_product(program: Any, programs: list[Runner]) -> None:
     _, found = compiled(programs, program)
-    deep = [step for step in found.plan.steps if isinstance(step, Product) and step.left.transposed]
+    deep = [
+        step for step in found.program.listing.steps if isinstance(step, Product) and step.left.transposed
+    ]
     assert deep and all(step.depth >= (STEPS - 1) * ROWS or step.depth == ROWS for step in deep)
-    assert len(deep) <= 3 and any(isinstance(step, Stack) for step in found.plan.steps)
+    assert len(deep) <= 3 and any(isinstance(step, Stack) for step in found.program.listing.steps)
     offsets = dict(found.arena)
-    for step in found.plan.steps:
+    for step in found.program.listing.steps:
         if isinstance(step, Stack):
-            places = [offsets[found.place(each)] for each in step.operands]
+            places = [offsets[found.program.listing.places[id(each)]] for each in step.operands]
             size = step.operands[0].size * 4
             assert places == [places[0] + size * number for number in range(len(places))]
-            assert offsets[found.place(step)] == places[0]
+            assert offsets[found.program.listing.places[id(step)]] == places[0]
 
 
-def test_what_is_given_out_is_in_no_stack(programs: list[Executable]) -> None:
+def test_what_is_given_out_is_in_no_stack(programs: list[Runner]) -> None:
     _, found = compiled(programs, given_out)
     outputs = {each for each in found.outputs if isinstance(each, int)}
-    stacks = [step for step in found.plan.steps if isinstance(step, Stack)]
-    assert not any(found.place(each) in outputs for step in stacks for each in step.operands)
+    stacks = [step for step in found.program.listing.steps if isinstance(step, Stack)]
+    assert not any(
+        found.program.listing.places[id(each)] in outputs for step in stacks for each in step.operands
+    )
 
 
-def test_step_by_step(programs: list[Executable]) -> None:
+def test_step_by_step(programs: list[Runner]) -> None:
     made, found = compiled(programs, recurrent)
-    given = {number: found.values[place] for place, number in found.givens}
+    given = {number: found.program.listing.values[place] for place, number in found.givens}
     arrays = {tuple(each.shape): each.detach().numpy() for each in inputs()[:2]}
     weights = [each.detach().numpy() for each in inputs()[2:]]
     shapes = [given[number].shape if number in given else () for number in range(found.inputs)]

@@ -21,7 +21,7 @@ BODIES: dict[str, Any] = {
 
 
 def steps_of(made: list[Any]) -> list[str]:
-    return [step.name for each in made for step in each.plan.steps]
+    return [step.name for each in made for step in each.program.listing.steps]
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 9, 8), (3, 4, 7, 7)])

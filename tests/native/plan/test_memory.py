@@ -23,7 +23,7 @@ from weft.native.plan.memory import (
     placed_open,
     room_for,
 )
-from weft.native.program.executable import bound_waste, calls_around
+from weft.native.program.assemble import bound_waste, calls_around
 from weft.native.program.template import Formulas
 
 VALUES = st.lists(st.tuples(st.integers(0, 500), st.integers(0, 20), st.integers(0, 8)), max_size=40)

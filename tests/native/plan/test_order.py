@@ -10,10 +10,10 @@ import pytest
 
 import weft
 from weft.native.cpu import pool
+from weft.native.cpu.runner import Runner
 from weft.native.ir.definitions import Definition, Given, Point
 from weft.native.plan.build import Built
 from weft.native.plan.order import bunches, copy_of, copying, is_dense, is_python, wished, writes_of
-from weft.native.program.executable import Executable
 from weft.testing import assert_close
 
 
@@ -93,28 +93,28 @@ def test_values_and_versions_are_eagers(program: Callable[..., Any], layout: int
     assert results[0][2] == results[1][2]
 
 
-def made(programs: list[Executable], program: Callable[..., Any]) -> Executable:
+def made(programs: list[Runner], program: Callable[..., Any]) -> Runner:
     """The program that a function's graph becomes."""
     weft.compile(program, backend="native", fullgraph=True)(*tensors(0))
     return programs[-1]
 
 
-def test_elements_are_written_where_they_lie(programs: list[Executable]) -> None:
+def test_elements_are_written_where_they_lie(programs: list[Runner]) -> None:
     program = made(programs, momentum)
     assert [number for _, number in program.written] == [0, 2]
-    assert not any("copied" in reason for reason in program.plan.reasons)
+    assert not any("copied" in reason for reason in program.program.listing.reasons)
     assert program.frame is not None and program.frame.written == program.written
     assert len(program.made) == 1  # the sum: new values of inputs need no arrays
 
 
-def test_nothing_that_can_fail_comes_after_a_write(programs: list[Executable]) -> None:
+def test_nothing_that_can_fail_comes_after_a_write(programs: list[Runner]) -> None:
     for function in (with_array_kernels, swapped):
         program = made(programs, function)
         assert len(program.written) == 3
-        steps = program.plan.steps
+        steps = program.program.listing.steps
         last = max(number for number, step in enumerate(steps) if is_python(step))
         for number, step in enumerate(steps):
-            writes = any(id(value) in program.homes for value in writes_of(step))
+            writes = any(id(value) in program.program.listing.homes for value in writes_of(step))
             assert number > last or not writes
 
 

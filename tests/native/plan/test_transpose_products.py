@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import weft
+from weft.native.cpu.runner import Runner
 from weft.native.ir.definitions import Product
-from weft.native.program.executable import Executable
 from weft.testing import assert_close
 
 
@@ -49,9 +49,9 @@ def ones(x: Any, y: Any) -> Any:
 PROGRAMS = [seen_so, seen_both_ways, given_out, a_part, of_slices, gradients, ones]
 
 
-def compiled(programs: list[Executable], program: Any) -> tuple[Any, list[Any]]:
+def compiled(programs: list[Runner], program: Any) -> tuple[Any, list[Any]]:
     function = weft.compile(program, backend="native", fullgraph=True)
-    return function(*inputs()), list(programs[-1].plan.steps)
+    return function(*inputs()), list(programs[-1].program.listing.steps)
 
 
 def inputs() -> tuple[Any, Any]:
@@ -60,7 +60,7 @@ def inputs() -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.__name__)
-def test_values_are_eagers(program: Any, programs: list[Executable]) -> None:
+def test_values_are_eagers(program: Any, programs: list[Runner]) -> None:
     made, _ = compiled(programs, program)
     expected = program(*inputs())
     assert_close(made, expected, rtol=1e-5, atol=1e-5)
@@ -68,7 +68,7 @@ def test_values_are_eagers(program: Any, programs: list[Executable]) -> None:
     assert_close(weft.compile(program, backend="reference")(*inputs()), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_rows_and_columns_are_exchanged(programs: list[Executable]) -> None:
+def test_rows_and_columns_are_exchanged(programs: list[Runner]) -> None:
     _, steps = compiled(programs, seen_so)
     first = next(step for step in steps if isinstance(step, Product))
     assert (first.rows, first.columns, first.shape) == (6, 5, (6, 5))
@@ -77,7 +77,7 @@ def test_rows_and_columns_are_exchanged(programs: list[Executable]) -> None:
     assert (first.rows, first.columns) == (5, 6)
 
 
-def test_what_is_multiplied_by_one_is_read_itself(programs: list[Executable]) -> None:
+def test_what_is_multiplied_by_one_is_read_itself(programs: list[Runner]) -> None:
     def program(x: Any, y: Any) -> Any:
         return (weft.ones(5, 7) * x) @ y
 

@@ -9,9 +9,9 @@ import pytest
 
 import weft
 from tests.native.fenced import Fenced
+from weft.native.cpu.runner import Runner
 from weft.native.plan import build
 from weft.native.plan.build import Built
-from weft.native.program.executable import Executable
 from weft.testing import assert_close
 
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
@@ -79,12 +79,12 @@ def test_open_sizes_have_the_same_bits(name: str) -> None:
         assert bits([function(x)]) == bits(compiled(PROGRAMS[name], x, dynamic=False))
 
 
-def steps_of(programs: list[Executable], program: Any, *inputs: Any) -> list[Any]:
+def steps_of(programs: list[Runner], program: Any, *inputs: Any) -> list[Any]:
     weft.compile(program, backend="native", fullgraph=True)(*inputs)
-    return programs[-1].plan.steps
+    return programs[-1].program.listing.steps
 
 
-def test_vectors_run_over_rows(programs: list[Executable]) -> None:
+def test_vectors_run_over_rows(programs: list[Runner]) -> None:
     (step,) = steps_of(programs, lambda x: weft.softmax(x, -1), given(1000, 5))
     assert isinstance(step, Built) and step.sizes == (1000,)
     assert {access.apart for access in step.kernel.accesses} == {5}
@@ -93,7 +93,7 @@ def test_vectors_run_over_rows(programs: list[Executable]) -> None:
     assert step.sizes == (1000, 500)
 
 
-def test_thin_products_are_kernels(programs: list[Executable]) -> None:
+def test_thin_products_are_kernels(programs: list[Runner]) -> None:
     a, b = weft.randn(50, 4, 4), weft.randn(50, 4, 4)
     (step,) = steps_of(programs, lambda a, b: weft.tanh(a @ b), a, b)
     assert isinstance(step, Built) and step.sizes == (50,)
@@ -107,14 +107,14 @@ def test_thin_products_are_kernels(programs: list[Executable]) -> None:
     )
 
 
-def test_cross_products_are_kernels(programs: list[Executable]) -> None:
+def test_cross_products_are_kernels(programs: list[Runner]) -> None:
     a, b = weft.randn(70, 3), weft.randn(70, 3)
     (step,) = steps_of(programs, lambda a, b: weft.linalg.cross(a, b) * 2, a, b)
     assert isinstance(step, Built) and step.sizes == (70,)
     assert_close(weft.compile(weft.linalg.cross, backend="native")(a, b), weft.linalg.cross(a, b))
 
 
-def test_copies_of_blocks_have_few_accesses(programs: list[Executable]) -> None:
+def test_copies_of_blocks_have_few_accesses(programs: list[Runner]) -> None:
     x = given(256, 16).reshape(16, 16, 16)
     (step,) = steps_of(programs, lambda x: x.transpose(1, 2).contiguous(), x)
     assert len(step.kernel.accesses) <= 128

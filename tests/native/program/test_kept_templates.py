@@ -17,7 +17,7 @@ from weft.core.counters import built, counters
 from weft.core.settings import settings
 from weft.native.cpu import engine, tiers
 from weft.native.program import cache
-from weft.native.program.kept_templates import KIND, RestoredTemplate
+from weft.native.program.kept_templates import KIND
 from weft.native.program.template import Template
 from weft.nn import functional as F
 
@@ -199,13 +199,13 @@ def test_what_is_cut_off_or_lacks_its_code_is_made_anew(folder: Path) -> None:
 
 def test_they_are_kept_again_with_better_code(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Template] = []
-    before = Template.fill
+    before = Template.__init__
 
     def noted(self: Template, *args: Any) -> None:
         before(self, *args)
         made.append(self)
 
-    monkeypatch.setattr(Template, "fill", noted)
+    monkeypatch.setattr(Template, "__init__", noted)
     monkeypatch.setattr(tiers, "ask", lambda owner: None)
     monkeypatch.setattr(settings, "tiers", "auto")
     monkeypatch.setattr(tiers, "drafts_of", lambda missing, works, calls=1: missing)
@@ -221,6 +221,6 @@ def test_they_are_kept_again_with_better_code(monkeypatch: pytest.MonkeyPatch) -
     compiled = opened(function)
     found = compiled(given(12)), compiled(given(30))
     (restored,) = made
-    assert isinstance(restored, RestoredTemplate) and not restored.first.functions.drafts()
+    assert restored.first.is_restored and not restored.first.functions.drafts()
     for left, right in zip(found, wanted):
         same(left, right, rtol=0, atol=0)

@@ -9,8 +9,8 @@ import pytest
 
 import weft
 from weft.native import backend
-from weft.native.program.reference import interpreted
 from weft.native.program.stepping import Stepping
+from weft.native.reference.interpreter import interpreted
 
 
 def f(x: weft.Tensor, w: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor]:
@@ -57,7 +57,9 @@ def test_one_at_a_time(program: Any) -> None:
     assert stepping.number == 0 and stepping.upcoming()[0] is x.array
     stepping.step()
     assert stepping.number == 1
-    stepping.arrays[program.places[id(program.plan.steps[1].operands[0])]][...] = 0  # what if?
+    stepping.arrays[program.program.listing.places[id(program.program.listing.steps[1].operands[0])]][...] = (
+        0  # what if?
+    )
     stepping.finish()
     assert np.array_equal(stepping.results()[0], np.zeros((3, 5), np.float32))
 

@@ -16,9 +16,9 @@ import weft
 from weft.core.settings import settings
 from weft.native import backend
 from weft.native.cpu import engine
+from weft.native.cpu.runner import Runner
 from weft.native.program import cache, stored
-from weft.native.program.program import Program
-from weft.native.program.stored import Restored, content_of, key_of_program
+from weft.native.program.stored import content_of, key_of_program, restored
 from weft.testing import assert_close
 
 
@@ -39,11 +39,11 @@ def forget() -> None:
 
 
 @pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
-    made: list[Program] = []
+def programs(monkeypatch: pytest.MonkeyPatch) -> list[Runner]:
+    made: list[Runner] = []
     real = stored.kept_or_made
 
-    def noted(*args: Any) -> Program:
+    def noted(*args: Any) -> Runner:
         made.append(real(*args))
         return made[-1]
 
@@ -70,7 +70,7 @@ def mixed(x: weft.Tensor, w: weft.Tensor) -> tuple[Any, ...]:
     "function",
     [mixed, lambda x, w: (x @ w).tanh(), lambda x, w: (x[1:, ::2].exp().flatten(), weft.zeros(3) + w.mean())],
 )
-def test_kept_programs_give_the_same_bits(function: Callable[..., Any], programs: list[Program]) -> None:
+def test_kept_programs_give_the_same_bits(function: Callable[..., Any], programs: list[Runner]) -> None:
     results = []
     for _ in range(2):
         forget()
@@ -80,12 +80,12 @@ def test_kept_programs_give_the_same_bits(function: Callable[..., Any], programs
         sum(each.sum() for each in made if isinstance(each, weft.Tensor)).backward()  # type: ignore[union-attr]
         results.append((made, x.grad, w.grad))
     assert_close(results[0], results[1], rtol=0, atol=0)
-    kinds = [isinstance(program, Restored) for program in programs]
+    kinds = [program.is_restored for program in programs]
     half = len(kinds) // 2
     assert half and kinds == [False] * half + [True] * half
 
 
-def test_inputs_that_are_written(programs: list[Program]) -> None:
+def test_inputs_that_are_written(programs: list[Runner]) -> None:
     values = []
     for rate in (0.5, 0.5, 0.25):
         forget()
@@ -96,17 +96,17 @@ def test_inputs_that_are_written(programs: list[Program]) -> None:
     expected = weft.arange(12.0).reshape(3, 4)
     step(expected, 0.25)
     assert_close(values[2], (expected, expected.sum()))
-    assert [isinstance(program, Restored) for program in programs] == [False, True, True]  # floats are read
+    assert [program.is_restored for program in programs] == [False, True, True]  # floats are read
 
 
-def test_programs_of_which_python_does_a_part_are_not_kept(programs: list[Program], folder: Path) -> None:
+def test_programs_of_which_python_does_a_part_are_not_kept(programs: list[Runner], folder: Path) -> None:
     weft.compile(lambda x: weft.sort(x * 2)[0], backend="native", fullgraph=True)(weft.randn(5))
     (program,) = programs
     assert content_of(program) is None
     assert not list(folder.glob("*.program"))
 
 
-def test_they_can_be_run_without_python(programs: list[Program]) -> None:
+def test_they_can_be_run_without_python(programs: list[Runner]) -> None:
     for _ in range(2):
         forget()
         weft.compile(lambda x: (x * 2).exp(), backend="native", fullgraph=True)(weft.randn(5))
@@ -176,7 +176,7 @@ def test_files_of_this_package_are_part_of_keys(monkeypatch: pytest.MonkeyPatch)
     changed = (*stored.surroundings()[:-1], "/native/program/stored.py 1 1")
     monkeypatch.setattr(stored, "surroundings", lambda: changed)
     assert key(SAME, X) != before
-    assert any(part.startswith("/native/program/executable.py ") for part in changed)
+    assert any(part.startswith("/native/program/planning.py ") for part in changed)
 
 
 def test_what_has_no_text_is_not_kept() -> None:
@@ -193,7 +193,7 @@ def test_what_has_no_text_is_not_kept() -> None:
 
 
 # -- faults --------------------------------------------------------------------------------------------------
-def test_an_object_that_is_gone(programs: list[Program], folder: Path) -> None:
+def test_an_object_that_is_gone(programs: list[Runner], folder: Path) -> None:
     function = lambda x: (x * 5).cos()
     x = weft.randn(4)
     weft.compile(function, backend="native", fullgraph=True)(x)
@@ -202,11 +202,11 @@ def test_an_object_that_is_gone(programs: list[Program], folder: Path) -> None:
     for path in folder.glob("*.object"):
         path.unlink()
     assert_close(weft.compile(function, backend="native", fullgraph=True)(x), function(x))
-    assert not isinstance(programs[0], Restored)
+    assert not programs[0].is_restored
 
 
 @pytest.mark.parametrize("place", [10, 30, 60, -1])
-def test_a_damaged_program(programs: list[Program], folder: Path, place: int) -> None:
+def test_a_damaged_program(programs: list[Runner], folder: Path, place: int) -> None:
     function = lambda x: (x * 5).cos()
     x = weft.randn(4)
     weft.compile(function, backend="native", fullgraph=True)(x)
@@ -216,7 +216,7 @@ def test_a_damaged_program(programs: list[Program], folder: Path, place: int) ->
     content[place] ^= 2
     path.write_bytes(content)
     assert_close(weft.compile(function, backend="native", fullgraph=True)(x), function(x))
-    assert not isinstance(programs[1], Restored)
+    assert not programs[1].is_restored
 
 
 PROGRAM = """
@@ -226,7 +226,7 @@ from weft.native.program.cache import counts
 x = weft.arange(12.0).reshape(3, 4).requires_grad_()
 y = weft.compile(lambda x: weft.softmax(x * 2, -1) @ x.t(), backend="native")(x)
 (y * y).sum().backward()
-names = ("lower.lowering", "plan.fuse", "program.executable", "cpu.kernel_text")
+names = ("lower.lowering", "plan.fuse", "program.planning", "cpu.kernel_text")
 loaded = [name for name in names if f"weft.native.{name}" in sys.modules]
 print(x.grad.array.tobytes().hex(), loaded, sorted(counts))
 """
@@ -251,9 +251,9 @@ def test_a_second_process_makes_nothing(folder: Path) -> None:
 
 
 def test_contents_are_plain() -> None:
-    made: list[Program] = []
+    made: list[Runner] = []
 
-    def listener(program: Program, _arrays: list[Any]) -> None:
+    def listener(program: Runner, _arrays: list[Any]) -> None:
         made.append(program)
 
     backend.listeners.append(listener)
@@ -264,11 +264,11 @@ def test_contents_are_plain() -> None:
     content = content_of(made[0])
     assert content is not None
     assert made[0].constants or any(isinstance(each, tuple) for each in made[0].outputs)
-    value, nothing = Restored(content, [np.ones(2, np.float32)])([np.ones(2, np.float32)])
+    value, nothing = restored(content, [np.ones(2, np.float32)])([np.ones(2, np.float32)])
     assert value.tolist() == [2.0, 2.0] and nothing.shape == (0,) and nothing.dtype == np.float32
 
 
-def test_kept_programs_draw_from_the_generators_of_their_calls(programs: list[Program]) -> None:
+def test_kept_programs_draw_from_the_generators_of_their_calls(programs: list[Runner]) -> None:
     def f(x: weft.Tensor, g: weft.Generator) -> tuple[weft.Tensor, ...]:
         return weft.nn.functional.dropout(x, 0.4), weft.randn(7, generator=g), weft.rand(3)
 
@@ -284,11 +284,11 @@ def test_kept_programs_draw_from_the_generators_of_their_calls(programs: list[Pr
         found = run(weft.compile(f, backend="native", fullgraph=True))
         assert_close(found[0], expected[0], rtol=0, atol=0)
         assert found[1:] == expected[1:]
-    assert [type(program) is Restored for program in programs] == [False, True]
+    assert [program.is_restored for program in programs] == [False, True]
 
 
 def test_a_program_is_kept_whose_drafts_another_one_has_replaced(
-    monkeypatch: pytest.MonkeyPatch, programs: list[Program]
+    monkeypatch: pytest.MonkeyPatch, programs: list[Runner]
 ) -> None:
     monkeypatch.setattr(settings, "tiers", "auto")
     weft.compile(step)(weft.ones(64, 8), 0.5)

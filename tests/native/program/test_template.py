@@ -13,8 +13,8 @@ import weft
 from weft import nn
 from weft.core.seams import seams
 from weft.core.settings import settings
+from weft.native.cpu.runner import Runner
 from weft.native.plan import memory
-from weft.native.program.executable import Executable
 from weft.native.program.template import Formulas, Template
 from weft.nn import functional as F
 
@@ -80,28 +80,28 @@ def test_memory_at_other_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     """At a quarter and at four times the sizes of the plan, too."""
     make, shape, planned = MODELS[name]
     templates: list[Template] = []
-    programs: list[Executable] = []
-    fill, made = Template.fill, Executable.__init__
+    programs: list[Runner] = []
+    fill, made = Template.__init__, Runner.__init__
 
     def filled(self: Template, *given: Any) -> None:
         fill(self, *given)
         templates.append(self)
 
-    def noted(self: Executable, *given: Any) -> None:
+    def noted(self: Runner, *given: Any) -> None:
         made(self, *given)
         programs.append(self)
 
     monkeypatch.setenv("WEFT_CACHE", "0")
     monkeypatch.setattr(settings, "tiers", "draft")
-    monkeypatch.setattr(Template, "fill", filled)
-    monkeypatch.setattr(Executable, "__init__", noted)
+    monkeypatch.setattr(Template, "__init__", filled)
+    monkeypatch.setattr(Runner, "__init__", noted)
     weft.compiler.reset()
     x, y = weft.randn(planned, *shape), weft.randint(0, 3, (planned,))
     for each in (x, y):
         weft.compiler.mark_dynamic(each, 0)
     weft.compile(step_of(make), fullgraph=True)(x, y)
     (template,) = templates
-    formulas = Formulas([template.first.formulas["arena_bytes"].expression])
+    formulas = Formulas([template.program.arena_bytes.expression])
     for size in (planned // 4, planned, planned * 4):
         programs.clear()
         alone = weft.compile(step_of(make), fullgraph=True, dynamic=False)
@@ -114,16 +114,16 @@ def test_memory_at_other_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_would_waste_memory_is_another_template(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here, any waste is too much: half way to four times the sizes of one, the next begins."""
     templates: list[Template] = []
-    fill = Template.fill
+    make_template = Template.__init__
 
-    def filled(self: Template, *given: Any) -> None:
-        fill(self, *given)
+    def made(self: Template, *given: Any) -> None:
+        make_template(self, *given)
         templates.append(self)
 
     monkeypatch.setenv("WEFT_CACHE", "0")
     monkeypatch.setattr(settings, "tiers", "draft")
     monkeypatch.setattr(settings, "strict", True)
-    monkeypatch.setattr(Template, "fill", filled)
+    monkeypatch.setattr(Template, "__init__", made)
     monkeypatch.setattr(memory, "LARGE", 0)
     weft.compiler.reset()
     make, shape, _ = MODELS["perceptron"]

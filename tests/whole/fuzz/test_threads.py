@@ -11,7 +11,7 @@ import pytest
 
 from tests.whole.fuzz import compare, native_programs, snapshot, threads
 from weft.compiler import counters
-from weft.native.program import executable as run
+from weft.native.cpu import runner as run
 
 WRITTEN = """\
 import weft

@@ -14,21 +14,15 @@ from collections.abc import Iterator
 from unittest import mock
 
 import weft
-from weft.native.cpu import conv, conv_weight, pool, pool_text
+from weft.native.cpu import conv, conv_weight, copy_operands, pool, pool_text, scatter, steps
 from weft.native.lower import folds as lower_folds
-from weft.native.lower import random as lower_random
-from weft.native.lower import scatter as lower_scatter
-from weft.native.plan import copy_operands as transposing
 from weft.native.plan import order as writes
 from weft.native.plan import work
 
 CHUNK = 20
 """About how many ns of work a chunk is."""
 SMALL = {
-    **{
-        (module, "CHUNK"): CHUNK
-        for module in (work, conv, conv_weight, lower_random, lower_scatter, transposing)
-    },
+    **{(module, "CHUNK"): CHUNK for module in (work, conv, conv_weight, steps, scatter, copy_operands)},
     (work, "LEAST_ROWS"): 1,
     (work, "LEAST_COLUMNS"): 1,
     (lower_folds, "PART"): 2,

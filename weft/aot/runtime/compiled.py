@@ -52,9 +52,9 @@ from weft.aot.runtime.nodes import (
 from weft.aot.runtime.plans import (
     AnyPlan,
     AsCaptured,
+    CompiledCut,
     CompiledPlan,
     Pieces,
-    Program,
     Template,
     as_captured,
 )
@@ -447,7 +447,7 @@ class CompiledFunction:
             self.fixed |= found
             self.needed |= joint.fixed & self.opened
 
-    def program_for(self, plan: CompiledPlan, absent: frozenset[int], args: list[Any]) -> Program | None:
+    def program_for(self, plan: CompiledPlan, absent: frozenset[int], args: list[Any]) -> CompiledCut | None:
         """The program for gradients that never come for some values."""
         if absent not in plan.programs:
             found = None if plan.template is None else plan.template.program_for(absent, args)
@@ -459,7 +459,7 @@ class CompiledFunction:
             plan.template.serves(plan.programs[absent])
         return plan.programs[absent]
 
-    def new_program(self, plan: CompiledPlan, absent: frozenset[int], args: list[Any]) -> Program | None:
+    def new_program(self, plan: CompiledPlan, absent: frozenset[int], args: list[Any]) -> CompiledCut | None:
         for index, _, _ in plan.casts:  # leaves, as they were in the call: autocast keeps casts of these
             args[index] = wrap(args[index].array, True)
         order, given, values = plan.whole.joint.wanted, tuple(args), None
@@ -486,7 +486,7 @@ class CompiledFunction:
         refuse(reason)
         strict(reason)
 
-    def program(self, joint: JointGraph, args: tuple[Any, ...]) -> Program:
+    def program(self, joint: JointGraph, args: tuple[Any, ...]) -> CompiledCut:
         made = cut(joint, self.choose)
         made.forward.materialise(self.compile_forward)
         made.forward.graph.meta[VARYING] = self.varying
@@ -500,7 +500,7 @@ class CompiledFunction:
         absent = [n for stage in joint.stages for n in stage.values if n not in stage.differentiated]
         read, checked = inputs_read(joint), inputs_checked(joint)
         copied, saved = inputs_copied(joint, made.residuals), inputs_saved(joint)
-        return Program(
+        return CompiledCut(
             joint, made, forward, backwards, read, copied, saved, checked, frozenset(absent), joint.relied()
         )
 
@@ -509,7 +509,7 @@ class CompiledFunction:
             self.checkless = unchecked(self.module)
         return self.checkless
 
-    def derivative(self, program: Program, stage: int) -> CompiledFunction:
+    def derivative(self, program: CompiledCut, stage: int) -> CompiledFunction:
         made: CompiledFunction | None = program.derivatives.get(stage)
         if made is None:
             made = self.like(derivative(program.joint, program.joint.stages[stage]))

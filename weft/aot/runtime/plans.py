@@ -52,7 +52,7 @@ UNWRITABLE = "an input that may not be written"
 
 
 @record(slots=True)
-class Program:
+class CompiledCut:
     """A cut of a joint graph, compiled."""
 
     joint: JointGraph
@@ -84,7 +84,9 @@ class CompiledPlan:
         "conditions", "fixed", "types", "node_facts", "template",
     )  # fmt: skip
 
-    def __init__(self, compiled: Any, facts: Facts, program: Program, modes_of: Around, casts: Casts) -> None:
+    def __init__(
+        self, compiled: Any, facts: Facts, program: CompiledCut, modes_of: Around, casts: Casts
+    ) -> None:
         self.compiled, self.module, self.facts, self.program = compiled, compiled.module, facts, program
         self.unchecked: GraphModule = compiled.without_checks()
         self.programs = {program.absent: program}  # by the values that get no gradient
@@ -122,7 +124,7 @@ class CompiledPlan:
         separate(values, facts, args)
         return self.ended(args, values, residuals, rerun)
 
-    def computed(self, program: Program, rerun: Rerun | None, lent: Lent) -> Any:
+    def computed(self, program: CompiledCut, rerun: Rerun | None, lent: Lent) -> Any:
         """The values of a call, and what its gradients need."""
         if rerun is None or not self.facts.draws:
             return plainly(program.forward, lent.values)
@@ -191,7 +193,7 @@ class Template:
 
     __slots__ = ("compiled", "program", "programs", "around", "casts", "conditions", "fixed", "holds_sizes")
 
-    def __init__(self, compiled: Any, program: Program, modes_of: Around, casts: Casts) -> None:
+    def __init__(self, compiled: Any, program: CompiledCut, modes_of: Around, casts: Casts) -> None:
         self.compiled, self.around, self.casts, self.fixed = compiled, modes_of, casts, compiled.fixed
         self.program = program
         self.programs = [program]  # the last is the one that served last
@@ -204,7 +206,7 @@ class Template:
         served = latest is not self.program and latest.conditions.hold(args)
         return self.plan_at(values, latest if served else self.program)
 
-    def plan_at(self, values: Values, program: Program) -> CompiledPlan:
+    def plan_at(self, values: Values, program: CompiledCut) -> CompiledPlan:
         """The plan at these sizes, with one of the programs."""
         facts = self.program.joint.facts
         if self.holds_sizes:
@@ -214,14 +216,14 @@ class Template:
         made.programs[program.absent] = made.program = program
         return made
 
-    def program_for(self, absent: frozenset[int], args: Sequence[Any]) -> Program | None:
+    def program_for(self, absent: frozenset[int], args: Sequence[Any]) -> CompiledCut | None:
         """The program for gradients that never come for some values, if there is one for these sizes."""
         for program in self.programs:
             if program.absent == absent and program.conditions.hold(args):
                 return program
         return None
 
-    def serves(self, program: Program) -> None:
+    def serves(self, program: CompiledCut) -> None:
         """Notes that this program serves a call."""
         self.programs = [*[each for each in self.programs if each is not program], program]
 

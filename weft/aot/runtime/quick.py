@@ -25,7 +25,7 @@ from weft.tensor.base import Tensor
 
 if TYPE_CHECKING:
     from weft.aot.runtime.nodes import CompiledFunctionBackward
-    from weft.aot.runtime.plans import Program
+    from weft.aot.runtime.plans import CompiledCut
 
 RUNS_BEFORE: Final = 1
 """So many runs the general way has done before there is a native function."""
@@ -73,7 +73,9 @@ class Quick:
 
     __slots__ = ("machine", "stage", "forward", "miss", "mask", "seed", "made", "runs", "missed")
 
-    def __init__(self, machine: Any, program: Program, number: int, outputs: tuple[Any, ...] | None) -> None:
+    def __init__(
+        self, machine: Any, program: CompiledCut, number: int, outputs: tuple[Any, ...] | None
+    ) -> None:
         """`outputs`: the types of what the stage gives, if these are known."""
         stage = program.joint.stages[number]
         self.machine, self.miss = machine, machine.miss

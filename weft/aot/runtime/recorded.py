@@ -21,7 +21,7 @@ from typing import Any
 
 from weft.aot.facts import Input, Output, Value
 from weft.aot.runtime.nodes import CompiledCall, CompiledFunctionBackward, NodeFacts, OpenCalls, Watched
-from weft.aot.runtime.plans import CompiledPlan, Program
+from weft.aot.runtime.plans import CompiledCut, CompiledPlan
 from weft.aot.runtime.quick import Quick
 from weft.aot.runtime.rerun import parts_of_rerun
 from weft.aot.saved import INPUT, OUTPUT, VALUE
@@ -60,7 +60,7 @@ class NodesOfCall:
             self.call.quick = [Quick(machine, program, *each) for each in enumerate(types)]
 
 
-def types_of_outputs(program: Program, number: int, plan: CompiledPlan) -> tuple[Any, ...] | None:
+def types_of_outputs(program: CompiledCut, number: int, plan: CompiledPlan) -> tuple[Any, ...] | None:
     """The types of what a stage gives, if they are those of all calls."""
     values = program.joint.stages[number].values
     open_ones = [value for value in values if any_symbolic(shape_of(program, value))]
@@ -73,7 +73,7 @@ def facts_of(plan: CompiledPlan, number: int) -> NodeFacts | None:
     return plan.node_facts.get((number, id(program), id(whole)))
 
 
-def shape_of(program: Program, value: int) -> tuple[Any, ...]:
+def shape_of(program: CompiledCut, value: int) -> tuple[Any, ...]:
     """The shape of a value, as it was traced."""
     return tuple(getattr(getattr(program.joint.values[value].meta.get("val"), "array", None), "shape", ()))
 

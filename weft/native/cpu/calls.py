@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.native.cpu.writer import Writer
+from weft.native.cpu.writer import PARAMETERS, Writer
 
 FROM_BLOCK, FROM_ARRAY, FROM_FLOAT, FIXED = range(4)
 TYPE, DATA, RANK, SIZES, STRIDES, KIND, FLAGS = 8, 16, 24, 32, 40, 56, 64
@@ -48,8 +48,7 @@ FAILED: Final = -2
 # -- machine code --------------------------------------------------------------------------------------------
 def _check() -> str:
     w = Writer()
-    parameters = "ptr %record", "ptr %buffers", "ptr %outside", "i64 %lo", "i64 %hi", "i64 %chunk"
-    with w.function("void", "function", *parameters):
+    with w.function("void", "function", *PARAMETERS):
         target, source = (w.item("%buffers", w.item("%record", place), "ptr", "p") for place in (0, 1))
         w.put_item("i64", w.let(f"zext i8 {w.item(source, 0, 'i8')} to i64"), target, 0)
         w.ret()
@@ -58,6 +57,12 @@ def _check() -> str:
 
 CHECK: Final = _check()
 """A step that checks: whether a truth holds."""
+NOTHING: Final = """
+define void @function(ptr %record, ptr %buffers, ptr %outside, i64 %lo, i64 %hi, i64 %chunk) {
+  ret void
+}
+"""
+"""A step that is there for its place in the order alone."""
 
 
 def text() -> str:

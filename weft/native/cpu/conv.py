@@ -20,9 +20,10 @@ from typing import Final
 
 from weft.core.records import record
 from weft.native.cpu import conv_text
-from weft.native.cpu.conv_tables import Geometry, Plane, Tables, Variant, backward, forward, put_together
+from weft.native.cpu.conv_tables import Plane, Tables, Variant, backward, forward, put_together
 from weft.native.ir.definitions import Definition, Direct, Shape
 from weft.native.ir.sizes import greatest, least, whole_number
+from weft.native.ir.spatial import Geometry, Laid, Sides
 from weft.native.plan.work import CHUNK, MOST_CHUNKS
 
 REGISTERS: Final = 32
@@ -35,15 +36,6 @@ PART: Final = 1 << 14
 of weights after the other."""
 NEAR: Final = 384 << 10
 """How many bytes of input all blocks of weights go over before others are read."""
-
-
-@record(frozen=True, slots=True)
-class Laid:
-    """Where the elements of an operand lie: its memory, an offset and strides, in elements."""
-
-    base: Definition
-    offset: int
-    strides: Shape
 
 
 def direct(
@@ -201,16 +193,6 @@ def vector_tables(variants: list[Variant], across: int) -> tuple[list[int], list
             vectors += [variant.vectors[-1][0], 0, 0]
         counts.append((len(variant.vectors) + missing) // across)
     return vectors, segments, counts
-
-
-@record(slots=True)
-class Sides:
-    """How many examples, groups, and channels of each group a convolution reads and gives."""
-
-    examples: int
-    groups: int
-    inputs: int
-    outputs: int
 
 
 def chosen(make: Callable[[int], Tables], sides: Sides, type_: str, width: int) -> tuple[Tables, Tile]:

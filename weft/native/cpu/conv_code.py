@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
-from weft.native.cpu.writer import Loop, Writer
+from weft.native.cpu.writer import PARAMETERS, Loop, Writer
 
 NAME: Final = "function"
 """What a function is called in its own text."""
@@ -33,9 +33,7 @@ class Code:
 
     def text(self) -> str:
         """The whole module."""
-        head = (
-            f"define void @{NAME}(ptr %record, ptr %buffers, ptr %outside, i64 %lo, i64 %hi, i64 %chunk) {{"
-        )
+        head = f"define void @{NAME}({', '.join(PARAMETERS)}) {{"
         lines = [*self.out.declared.values(), head, *self.out.lines, "  ret void", "}"]
         return "\n".join(lines) + "\n"
 
@@ -58,8 +56,7 @@ class Code:
         return self.out.let(f"udiv i64 {a}, {b}"), self.out.let(f"urem i64 {a}, {b}")
 
     def number(self, place: int | str, table: str = "%record") -> str:
-        slot = self.out.let(f"getelementptr i64, ptr {table}, i64 {place}")
-        return self.out.let(f"load i64, ptr {slot}", "n")
+        return self.out.recorded(place, table)
 
     def numbers(self, first: int, count: int) -> list[str]:
         return [self.number(first + i) for i in range(count)]
@@ -70,12 +67,11 @@ class Code:
 
     def buffer(self, place: int) -> str:
         """The address of an operand whose number stands at this place of the record."""
-        slot = self.out.let(f"getelementptr ptr, ptr %buffers, i64 {self.number(place)}")
-        return self.out.let(f"load ptr, ptr {slot}", "p")
+        return self.out.buffer(place)
 
     def past(self, pointer: str, count: str | int, element: str | None = None) -> str:
         """The address so many elements further."""
-        return self.out.let(f"getelementptr {element or self.element}, ptr {pointer}, i64 {count}", "p")
+        return self.out.past(pointer, count, element or self.element)
 
     def room(self, vectors: int) -> str:
         """Memory of the function's own, asked for before any loop: values that a loop is to count through."""

@@ -13,28 +13,7 @@ from itertools import product
 from math import prod
 
 from weft.core.records import record
-
-Sizes = tuple[int, ...]
-AXES = 3
-
-
-@record(frozen=True, slots=True)
-class Geometry:
-    """A convolution's axes, three of them: sizes of input, output and kernel."""
-
-    input: Sizes
-    output: Sizes
-    taps: Sizes
-    stride: Sizes
-    padding: Sizes
-    """Before the first element; what is behind the last follows from the sizes."""
-    dilation: Sizes
-
-    def settled(self) -> Geometry:
-        """With the numbers of this call: tables list pixel by pixel and tap by tap, so they are for no other.
-        Open sizes would be compared, and computed with, as many times."""
-        axes = self.input, self.output, self.taps, self.stride, self.padding, self.dilation
-        return Geometry(*[tuple(map(int, sizes)) for sizes in axes])
+from weft.native.ir.spatial import AXES, Geometry, Sizes
 
 
 @record(slots=True)

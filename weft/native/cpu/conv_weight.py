@@ -15,16 +15,15 @@ from weft.native.cpu.conv import (
     MOVE,
     PRODUCT,
     REGISTERS,
-    Laid,
-    Sides,
     direct,
     lanes_of,
     packed_input,
     vector_tables,
 )
-from weft.native.cpu.conv_tables import Geometry, Tables, forward
+from weft.native.cpu.conv_tables import Tables, forward
 from weft.native.ir.definitions import Definition, Shape
 from weft.native.ir.sizes import greatest, least, whole_number
+from weft.native.ir.spatial import Geometry, Laid, Sides
 from weft.native.plan.work import CHUNK
 
 NEAR: Final = 24 << 10

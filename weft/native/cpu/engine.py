@@ -29,10 +29,11 @@ from weft.core.interrupts import let_through
 from weft.core.lazy import lazy, load
 from weft.core.logs import is_heard, log
 from weft.core.once import lock
-from weft.native.cpu.objects import Uncompiled, check, functions
+from weft.native.cpu.objects import check, functions
 from weft.native.cpu.processor import KINDS, kind_of, processor
 from weft.native.cpu.tiers import calling_llvm
 from weft.native.program.cache import key_of, store
+from weft.native.target import Uncompiled
 
 llvm: Any = lazy("llvmlite.binding")
 _kernel_text: Any = lazy("weft.native.cpu.kernel_text")
@@ -365,6 +366,13 @@ class Functions:
                 if level not in self.levels:
                     raise KeyError(key)
                 self.take(Loaded.kept(key, level), names)
+
+    def kept(self) -> dict[str, Any]:
+        """By which objects on disk they are found again, for `restore`."""
+        objects: dict[str, list[str]] = {}
+        for name, module in self.modules.items():
+            objects.setdefault(module.key, []).append(name)
+        return {"objects": objects, "drafts": sorted({each.key for each in self.drafts().values()})}
 
     def drafts(self) -> dict[str, Loaded]:
         """The functions of which there are drafts only."""

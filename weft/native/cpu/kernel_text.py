@@ -21,7 +21,7 @@ from typing import Any
 
 from weft.native.cpu.body_text import HANDLERS, BodyText
 from weft.native.cpu.strided_text import Shuffles, loaded
-from weft.native.cpu.writer import Writer, element_type, literal, memory_type, vector_type
+from weft.native.cpu.writer import PARAMETERS, Writer, element_type, literal, memory_type, vector_type
 from weft.native.ir.kernels import (
     COMBINED,
     Access,
@@ -76,11 +76,13 @@ class KernelText:
     # -- the whole -------------------------------------------------------------------------------------------
     def write(self, name: str) -> None:
         out, kernel = self.out, self.kernel
-        parameters = "ptr %record, ptr %buffers, ptr %outside, i64 %lo, i64 %hi, i64 %chunk"
         attributes = "optnone noinline " if kernel.quick else ""
-        out.lines.append(f"define void @{name}({parameters}) {attributes}{{")
-        out.begin("entry")
-        place = 0
+        with out.function("void", name, *PARAMETERS, attributes=attributes):
+            self.body()
+            out.ret()
+
+    def body(self) -> None:
+        kernel, place = self.kernel, 0
         self.sizes = [self.number(place + axis) for axis in range(kernel.outer + 1)]
         place += kernel.outer + 1
         self.bases, self.strides = [], []
@@ -105,28 +107,22 @@ class KernelText:
         else:
             self.row([])
         self.keep_totals()
-        out.line("ret void")
-        out.lines.append("}")
 
     def number(self, place: int) -> str:
-        slot = self.out.let(f"getelementptr i64, ptr %record, i64 {place}")
-        return self.out.let(f"load i64, ptr {slot}", "n")
+        return self.out.recorded(place)
 
     def scalar(self, place: int, type_: str) -> str:
         raw = self.number(place)
         if type_ in FLOATS:
-            double = self.out.let(f"bitcast i64 {raw} to double")
-            return double if type_ == "f64" else self.out.let(f"fptrunc double {double} to float")
+            double = self.out.changed("bitcast", raw, "i64", "double")
+            return double if type_ == "f64" else self.out.changed("fptrunc", double, "double", "float")
         if bits_of(type_) == 64:
             return raw
-        return self.out.let(f"trunc i64 {raw} to {element_type(type_)}")
+        return self.out.changed("trunc", raw, "i64", element_type(type_))
 
     def base(self, place: int, access: Any) -> str:
-        buffer = self.number(place)
-        slot = self.out.let(f"getelementptr ptr, ptr %buffers, i64 {buffer}")
-        start = self.out.let(f"load ptr, ptr {slot}", "p")
-        offset = self.number(place + 1)
-        return self.out.let(f"getelementptr {memory_type(access.type)}, ptr {start}, i64 {offset}", "p")
+        start = self.out.buffer(place)
+        return self.out.past(start, self.number(place + 1), memory_type(access.type))
 
     def go(self, label: str) -> None:
         """Ends the present block by going to another, which opens."""
@@ -135,24 +131,9 @@ class KernelText:
 
     # -- rows ------------------------------------------------------------------------------------------------
     def rows(self) -> None:
-        out = self.out
-        head, body, done = out.label("rows"), out.label("row"), out.label("rows_done")
-        before = self.out.block
-        out.go(head)
-        self.out.begin(head)
-        row, following = out.name("row"), out.name("row")
-        slot = len(out.lines)
-        more = out.let(f"icmp slt i64 {row}, %hi")
-        out.choose(more, body, done)
-        self.out.begin(body)
-        self.row_number = row
-        self.row(self.axes(row))
-        out.line(f"{following} = add i64 {row}, 1")
-        out.go(head)
-        last = self.out.block
-        phis = [f"  {row} = phi i64 [ %lo, %{before} ], [ {following}, %{last} ]"]
-        out.lines[slot:slot] = phis
-        self.out.begin(done)
+        with self.out.counting("%lo", "%hi", names=("rows", "row", "rows_done", "row")) as row:
+            self.row_number = row.at
+            self.row(self.axes(row.at))
 
     def all_folds(self) -> list[Fold]:
         return [fold for phase in self.kernel.phases for fold in phase.folds]
@@ -162,8 +143,8 @@ class KernelText:
         found: list[str] = []
         rest = row
         for axis in range(self.kernel.outer - 1, 0, -1):
-            found.append(self.out.let(f"urem i64 {rest}, {self.sizes[axis]}"))
-            rest = self.out.let(f"udiv i64 {rest}, {self.sizes[axis]}")
+            found.append(self.out.remainder(rest, self.sizes[axis]))
+            rest = self.out.quotient(rest, self.sizes[axis])
         return [rest, *reversed(found)]
 
     def row(self, places: list[str]) -> None:
@@ -174,10 +155,8 @@ class KernelText:
         for number, access in enumerate(self.kernel.accesses):
             pointer = self.bases[number]
             for axis, place in enumerate(places):
-                distance = out.let(f"mul i64 {place}, {self.strides[number][axis]}")
-                pointer = out.let(
-                    f"getelementptr {memory_type(access.type)}, ptr {pointer}, i64 {distance}", "p"
-                )
+                distance = out.scaled(place, self.strides[number][axis])
+                pointer = out.past(pointer, distance, memory_type(access.type))
             self.pointers.append(pointer)
         for number, access in enumerate(self.kernel.accesses):
             is_known = number in self.fixed or number not in self.loaded
@@ -277,12 +256,12 @@ class KernelText:
         names = [[out.name("a") for _ in each] for each in carried]
         slot = len(out.lines)
         out.line(f"{following} = add i64 {place}, {lanes * unroll}")
-        more = out.let(f"icmp sle i64 {following}, {self.end}")
+        more = out.compared("sle", following, self.end)
         out.choose(more, body, done)
         self.out.begin(body)
         results = [list(each) for each in names]
         for turn in range(unroll):
-            at = place if not turn else out.let(f"add i64 {place}, {turn * lanes}")
+            at = place if not turn else out.add(place, turn * lanes)
             known = self.known_one if lanes == 1 else self.known_many
             values = text.write(phase.body, self.leaves(at, lanes), known)
             if lanes > 1:
@@ -354,7 +333,7 @@ class KernelText:
         found = "poison"
         for lane in range(1 if alike else lanes):
             far = index if lanes == 1 else out.let(f"extractelement <{lanes} x i64> {index}, i64 {lane}")
-            place = at if not lane else out.let(f"add i64 {at}, {lane}")
+            place = at if not lane else out.add(at, lane)
             pointer = out.let(f"getelementptr {memory}, ptr {self.address(each.value, place)}, i64 {far}")
             width = lanes if alike else 1
             whole = memory if width == 1 else f"<{lanes} x {memory}>"
@@ -387,7 +366,7 @@ class KernelText:
         if access.step is Step.NONE:
             return self.pointers[number]
         if access.step is Step.OTHER:
-            at = self.out.let(f"mul i64 {at}, {self.strides[number][-1]}")
+            at = self.out.scaled(at, self.strides[number][-1])
         return self.out.let(
             f"getelementptr {memory_type(access.type)}, ptr {self.pointers[number]}, i64 {at}"
         )
@@ -397,7 +376,7 @@ class KernelText:
         value = self.out.let(
             f"load {memory_type(type_)}, ptr {self.address(number, at)}, align {size_of(type_)}"
         )
-        return self.out.let(f"icmp ne i8 {value}, 0") if type_ == "b1" else value
+        return self.out.other("i8", value, "0") if type_ == "b1" else value
 
     def load(self, number: int, at: str, lanes: int) -> str:
         access, out = self.kernel.accesses[number], self.out
@@ -417,7 +396,7 @@ class KernelText:
         value = "poison"
         whole = f"<{lanes} x {element_type(access.type)}>"
         for lane in range(lanes):
-            place = at if not lane else out.let(f"add i64 {at}, {lane}")
+            place = at if not lane else out.add(at, lane)
             one = self.load_one(number, place)
             value = out.let(f"insertelement {whole} {value}, {element_type(access.type)} {one}, i64 {lane}")
         return value
@@ -428,7 +407,7 @@ class KernelText:
         align = size_of(access.type)
         if lanes > 1 and access.step is not Step.ONE:
             for lane in range(lanes):
-                place = at if not lane else out.let(f"add i64 {at}, {lane}")
+                place = at if not lane else out.add(at, lane)
                 one = out.let(f"extractelement <{lanes} x {element}> {value}, i64 {lane}")
                 self.store(number, one, place, 1)
             return
@@ -509,33 +488,20 @@ class KernelText:
                 continue
             assert fold.access is not None
             step = self.sizes[-1] if fold.scope is Scope.COLUMN else "1"
-            distance = self.out.let(f"mul i64 %chunk, {step}")
+            distance = self.out.scaled("%chunk", step)
             memory = memory_type(fold.type)
-            self.bases[fold.access] = self.out.let(
-                f"getelementptr {memory}, ptr {self.bases[fold.access]}, i64 {distance}", "p"
-            )
+            self.bases[fold.access] = self.out.past(self.bases[fold.access], distance, memory)
         columns = self.column_folds()
         if columns:
             self.pointers = list(self.bases)
             self.fill(columns)
 
     def fill(self, columns: list[Fold]) -> None:
-        out = self.out
-        head, body, done = out.label("clear"), out.label("clearing"), out.label("cleared")
-        before = self.out.block
-        self.go(head)
-        place, following = out.name("i"), out.name("i")
-        slot = len(out.lines)
-        more = out.let(f"icmp slt i64 {place}, {self.sizes[-1]}")
-        out.choose(more, body, done)
-        self.out.begin(body)
-        for fold in columns:
-            assert fold.access is not None
-            self.store(fold.access, literal(identity(fold), fold.type), place, 1)
-        out.line(f"{following} = add i64 {place}, 1")
-        out.go(head)
-        out.lines[slot:slot] = [f"  {place} = phi i64 [ 0, %{before} ], [ {following}, %{self.out.block} ]"]
-        self.out.begin(done)
+        names = "clear", "clearing", "cleared", "i"
+        with self.out.counting(0, self.sizes[-1], names=names) as place:
+            for fold in columns:
+                assert fold.access is not None
+                self.store(fold.access, literal(identity(fold), fold.type), place.at, 1)
 
     def fold_columns(self, phase: Phase, values: list[str], at: str, lanes: int) -> None:
         text = self.one if lanes == 1 else self.many
@@ -572,7 +538,7 @@ class KernelText:
 
     def add_to_total(self, number: int, fold: Fold, value: str, row: str) -> None:
         """Adds what a row gives to its lane."""
-        lane = self.out.let(f"and i64 {self.out.sub(row, '%lo')}, {self.lanes - 1}")
+        lane = self.out.and_(self.out.sub(row, "%lo"), self.lanes - 1, "i64")
         pointer = self.out.item_at(self.rooms[number], lane, memory_type(fold.type))
         args = [self.total(fold.type, pointer, 1), value]
         made = HANDLERS[COMBINED[fold.kind]](self.one, fold.type, args, [fold.type] * 2)

@@ -11,6 +11,7 @@ import struct
 from typing import Final
 
 from weft.core.interrupts import let_through
+from weft.native.target import Uncompiled
 
 SYMBOLS: Final = 2
 """The type of a section that holds the table of symbols."""
@@ -18,14 +19,6 @@ SECTION: Final = struct.Struct("<IIQQQQIIQQ")
 SYMBOL: Final = struct.Struct("<IBBHQQ")
 FUNCTION: Final = 0x12
 """What the table says of a function that all may call."""
-
-
-class Unlowered(Exception):
-    """An op, or this call of it, has no kernels of ours."""
-
-
-class Uncompiled(Exception):
-    """There is no machine code for something, or it cannot be run here."""
 
 
 def symbols(content: bytes) -> list[tuple[str, int, int]]:

@@ -16,7 +16,7 @@ def _weight(code: Code, place: str, table: str) -> str:
     slot = code.past(table, place, "i64")
     value = code.out.let(f"load double, ptr {slot}, align 8")
     if code.type == "f32":
-        value = code.out.let(f"fptrunc double {value} to float")
+        value = code.out.changed("fptrunc", value, "double", "float")
     return code.splat(value)
 
 

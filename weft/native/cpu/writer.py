@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from weft.native.ir.scalar import FLOATS, bits_of
 
+PARAMETERS: Final = ("ptr %record", "ptr %buffers", "ptr %outside", "i64 %lo", "i64 %hi", "i64 %chunk")
+"""Of the functions of steps: see Note [Records of a program] in `weft.native.cpu.pool`."""
 LLVM: Final = {"f32": "float", "f64": "double", "b1": "i1", "f16": "half", "b16": "i16"}
 
 
@@ -101,9 +103,9 @@ class Writer:
         return name
 
     @contextmanager
-    def function(self, result: str, name: str, *parameters: str) -> Iterator[None]:
-        """A function of its own; parameters with their types."""
-        self.lines.append(f"define {result} @{name}({', '.join(parameters)}) {{")
+    def function(self, result: str, name: str, *parameters: str, attributes: str = "") -> Iterator[None]:
+        """A function of its own; parameters with their types, attributes each with a blank behind it."""
+        self.lines.append(f"define {result} @{name}({', '.join(parameters)}) {attributes}{{")
         self.begin("entry")
         yield
         self.lines.append("}")
@@ -127,7 +129,7 @@ class Writer:
 
     def switch(self, number: str, cases: Mapping[int, str], otherwise: str) -> None:
         listed = " ".join(f"i64 {case}, label %{label}" for case, label in cases.items())
-        self.line(f"switch i64 {number}, label %{otherwise} [ {listed} ]")
+        self.line(f"switch i64 {number}, label %{otherwise} [{listed}]")
 
     def ret(self, type: str = "void", value: str | int = "") -> None:
         self.line(f"ret {type} {value}".rstrip())
@@ -149,25 +151,26 @@ class Writer:
         stop: str | int,
         step: str | int = 1,
         carried: Sequence[tuple[str, str]] = (),
+        names: tuple[str, str, str, str] = ("head", "body", "done", "i"),
     ) -> Iterator[Loop]:
         """`for at in range(start, stop, step)`; carried values are (type, first); afterwards, `values` are
-        the last ones.
+        the last ones. `names` are those of its blocks and of its variable, for who reads the text.
         """
-        head, body, done = self.label("head"), self.label("body"), self.label("done")
+        head, body, done = map(self.label, names[:3])
         before = self.block
         self.go(head)
         self.begin(head)
-        at, following = self.name("i"), self.name("i")
-        names = [self.name("c") for _ in carried]
+        at, following = self.name(names[3]), self.name(names[3])
+        values = [self.name("c") for _ in carried]
         slot = len(self.lines)
         self.choose(self.let(f"icmp slt i64 {at}, {stop}"), body, done)
         self.begin(body)
-        made = Loop(at, names)
+        made = Loop(at, values)
         yield made
         self.line(f"{following} = add i64 {at}, {step}")
         self.go(head)
         phis = [f"  {at} = phi i64 [ {start}, %{before} ], [ {following}, %{self.block} ]"]
-        for (type_, first), name, value in zip(carried, names, made.following):
+        for (type_, first), name, value in zip(carried, values, made.following):
             phis.append(f"  {name} = phi {type_} [ {first}, %{before} ], [ {value}, %{self.block} ]")
         self.lines[slot:slot] = phis
         self.begin(done)
@@ -199,6 +202,28 @@ class Writer:
     def store(self, type: str, value: str, base: str, offset: int | str = 0) -> None:
         self.line(f"store {type} {value}, ptr {self.at(base, offset)}")
 
+    def store_at(self, type: str, value: str | int, place: str) -> None:
+        """Stores at an address that is known."""
+        self.line(f"store {type} {value}, ptr {place}")
+
+    def number_of(self, pointer: str) -> str:
+        """An address as a number."""
+        return self.let(f"ptrtoint ptr {pointer} to i64")
+
+    def past(self, base: str, count: int | str, type: str) -> str:
+        """The address so many elements further."""
+        return self.let(f"getelementptr {type}, ptr {base}, i64 {count}", "p")
+
+    def recorded(self, place: int | str, table: str = "%record") -> str:
+        """A number of the record that a step's function is given."""
+        slot = self.let(f"getelementptr i64, ptr {table}, i64 {place}")
+        return self.let(f"load i64, ptr {slot}", "n")
+
+    def buffer(self, place: int) -> str:
+        """The address of an operand whose number stands at this place of the record."""
+        slot = self.let(f"getelementptr ptr, ptr %buffers, i64 {self.recorded(place)}")
+        return self.let(f"load ptr, ptr {slot}", "p")
+
     def item_at(self, base: str, number: int | str, type: str = "i64") -> str:
         """The address of an item of an array."""
         return self.let(f"getelementptr {type}, ptr {base}, i64 {number}", "p") if number != 0 else base
@@ -216,8 +241,32 @@ class Writer:
     def sub(self, a: str, b: str | int) -> str:
         return self.let(f"sub i64 {a}, {b}")
 
-    def scaled(self, number: str, by: int) -> str:
+    def scaled(self, number: str, by: int | str) -> str:
         return self.let(f"mul i64 {number}, {by}")
+
+    def quotient(self, a: str, b: str | int) -> str:
+        """Of numbers that are not negative, as the remainder is."""
+        return self.let(f"udiv i64 {a}, {b}")
+
+    def remainder(self, a: str, b: str | int) -> str:
+        return self.let(f"urem i64 {a}, {b}")
+
+    def changed(self, how: str, value: str, type: str, to: str) -> str:
+        """A value as one of another type: `how` is an instruction, as `zext` or `bitcast`."""
+        return self.let(f"{how} {type} {value} to {to}")
+
+    def compared(self, how: str, a: str, b: str | int) -> str:
+        """Whether numbers are as `how` says: `slt` and the like for those with signs, `ult` for others."""
+        return self.let(f"icmp {how} i64 {a}, {b}")
+
+    def and_(self, a: str, b: str | int, type: str = "i1") -> str:
+        return self.let(f"and {type} {a}, {b}")
+
+    def or_(self, a: str, b: str) -> str:
+        return self.let(f"or i1 {a}, {b}")
+
+    def not_(self, a: str) -> str:
+        return self.let(f"xor i1 {a}, true")
 
     def same(self, type: str, left: str, right: str) -> str:
         return self.let(f"icmp eq {type} {left}, {right}")

@@ -29,7 +29,7 @@ def backward_entry(machine: Any, found: Any) -> Entry | None:
     """The function, the edges whose gradients it puts into leaves, and whether all edges lead to leaves."""
     if type(found.forward) is not Compiled:
         return None
-    program = program_of(found.forward, found.inputs)
+    program: Any = program_of(found.forward, found.inputs)
     if program is None and found.forward.templates:  # sizes that no call has had
         program = found.forward.settled(found.forward.key(found.inputs), found.inputs)
     if program is None or program.frame is None or program.draws is not None or program.frame.written:
@@ -59,7 +59,7 @@ class BackwardEntry:
         frame = program.frame
         open_ones = set()
         if template is not None:
-            open_ones = {place for place, shape, _ in template.first.formulas["made"] if any_symbolic(shape)}
+            open_ones = {place for place, shape, _ in template.program.made if any_symbolic(shape)}
         self.open_ones = open_ones
         self.lies = {
             place: (shape, np.dtype(kind), row_major(shape, kind) if strides is None else strides)

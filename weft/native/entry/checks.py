@@ -41,7 +41,7 @@ def _there(w: Any, value: str) -> None:
 
 # -- reading -------------------------------------------------------------------------------------------------
 def _argument(w: Any, row: str) -> None:
-    w.need(w.let(f"icmp ult i64 {w.field(row, 2)}, %count"))
+    w.need(w.compared("ult", w.field(row, 2), "%count"))
     w.give(row, w.load("%args", w.scaled(w.field(row, 2), 8)))
 
 
@@ -82,7 +82,7 @@ def _plain_keys(w: Any, owner: str) -> None:
     _next(w, owner)
     kind = w.load(w.load("%key"), 8)
     string, whole = (w.same("ptr", kind, w.api(name)) for name in ("str", "int"))
-    w.need(w.let(f"or i1 {string}, {whole}"))
+    w.need(w.or_(string, whole))
     w.turn(number, head, done)
     w.go(on)
     w.begin(on)
@@ -101,7 +101,7 @@ def _dict_maybe(w: Any, row: str) -> None:
     _plain_keys(w, owner)
     found = w.call("ptr", "PyDict_GetItemWithError", f"ptr {owner}", f"ptr {w.pointer(row, 3)}")
     there = w.other("ptr", found, "null")  # no key that is compared can raise
-    w.give(row, w.let(f"select i1 {there}, ptr {found}, ptr {w.pointer(row, 4)}"))
+    w.give(row, w.pick(there, "ptr", found, w.pointer(row, 4)))
 
 
 def _type_or(w: Any, row: str) -> None:
@@ -116,15 +116,15 @@ def _type_or(w: Any, row: str) -> None:
 def _list_item(w: Any, row: str) -> None:
     owner, place = w.operand(row, 2), w.field(row, 3)
     length = w.load(owner, LENGTH, "i64")
-    from_end = w.let(f"add i64 {place}, {length}")
-    place = w.let(f"select i1 {w.let(f'icmp slt i64 {place}, 0')}, i64 {from_end}, i64 {place}")
-    w.need(w.let(f"icmp ult i64 {place}, {length}"))
+    from_end = w.add(place, length)
+    place = w.pick(w.compared("slt", place, 0), "i64", from_end, place)
+    w.need(w.compared("ult", place, length))
     w.give(row, w.load(w.load(owner, ITEMS), w.scaled(place, 8)))
 
 
 def _tuple_item(w: Any, row: str) -> None:
     owner, place = w.operand(row, 2), w.field(row, 3)
-    w.need(w.let(f"icmp ult i64 {place}, {w.load(owner, LENGTH, 'i64')}"))
+    w.need(w.compared("ult", place, w.load(owner, LENGTH, "i64")))
     w.give(row, w.load(w.at(owner, ITEMS), w.scaled(place, 8)))
 
 
@@ -137,7 +137,7 @@ def _dict_walk(w: Any, row: str) -> None:
     number, head, done = w.loop(count)
     _next(w, owner)
     pair = w.at(base, w.scaled(number, 16))
-    w.put(f"store ptr {w.load('%key')}, ptr {pair}")
+    w.store_at("ptr", w.load("%key"), pair)
     w.store("ptr", w.load("%value"), pair, 8)
     w.turn(number, head, done)
 
@@ -223,7 +223,7 @@ def _numbers(w: Any, found: str, expected: str, count: str, free: bool) -> None:
     wanted = w.load(expected, w.scaled(number, 8), "i64")
     same = w.same("i64", w.load(found, w.scaled(number, 8), "i64"), wanted)
     if free:
-        same = w.let(f"or i1 {same}, {w.same('i64', wanted, '-1')}")
+        same = w.or_(same, w.same("i64", wanted, "-1"))
     w.need(same)
     w.turn(number, head, done)
 
@@ -253,7 +253,7 @@ def _lies(w: Any, row: str, array: str, facts: str) -> None:
     w.kind_is(array, w.api("ndarray"))
     w.need(w.same("ptr", w.load(array, KIND), w.load(facts, 0)))
     rank = w.load(facts, 8, "i64")
-    w.need(w.same("i64", w.let(f"sext i32 {w.load(array, RANK, 'i32')} to i64"), rank))
+    w.need(w.same("i64", w.changed("sext", w.load(array, RANK, "i32"), "i32", "i64"), rank))
     _numbers(w, w.load(array, SIZES), w.at(facts, 16), rank, True)
     w.give(row, array)
 
@@ -269,7 +269,7 @@ def _alone(w: Any, value: str, on: str) -> None:
     base = w.load(origin, w.tensor["base"])
     _there(w, base)
     plain, parameter = (w.same("ptr", w.load(base, 8), w.api(name)) for name in ("Tensor", "Parameter"))
-    w.need(w.let(f"or i1 {plain}, {parameter}"))
+    w.need(w.or_(plain, parameter))
     w.need(w.same("ptr", w.load(base, w.tensor["tracked"]), w.api("False")))
     w.go(on)
 
@@ -282,8 +282,8 @@ def _strides(w: Any, row: str) -> None:
 
 def _flags(w: Any, row: str) -> None:
     """Of an array: those of a mask that are set."""
-    flags = w.let(f"zext i32 {w.load(w.operand(row, 2), FLAGS, 'i32')} to i64")
-    w.need(w.same("i64", w.let(f"and i64 {flags}, {w.field(row, 3)}"), w.field(row, 4)))
+    flags = w.changed("zext", w.load(w.operand(row, 2), FLAGS, "i32"), "i32", "i64")
+    w.need(w.same("i64", w.and_(flags, w.field(row, 3), "i64"), w.field(row, 4)))
 
 
 def _mode(w: Any, row: str) -> None:
@@ -316,7 +316,9 @@ def _call_missing(w: Any, row: str) -> None:
 def _version(w: Any, row: str) -> None:
     """A class has not changed."""
     w.need(
-        w.same("i64", w.let(f"zext i32 {w.load(w.pointer(row, 2), VERSION, 'i32')} to i64"), w.field(row, 3))
+        w.same(
+            "i64", w.changed("zext", w.load(w.pointer(row, 2), VERSION, "i32"), "i32", "i64"), w.field(row, 3)
+        )
     )
 
 
@@ -336,7 +338,7 @@ def _distinct(w: Any, row: str) -> None:
     right, right_head, right_done = w.loop(left)
     w.need(w.other("ptr", value, w.load(last, w.scaled(right, 8))), known)
     w.turn(right, right_head, right_done)
-    w.put(f"store ptr {value}, ptr {w.at(last, w.scaled(left, 8))}")
+    w.store_at("ptr", value, w.at(last, w.scaled(left, 8)))
     w.turn(left, left_head, left_done)
     w.go("passed")
     w.begin(known)  # what was noted is not distinct: nothing may be taken from it
@@ -403,27 +405,27 @@ def _divided(w: Any, row: str) -> tuple[str, str, str, str]:
     left, right = _two(w, row)
     w.need(w.other("i64", right, "0"))
     whole, least = w.other("i64", right, "-1"), w.other("i64", left, str(LEAST))
-    w.need(w.let(f"or i1 {whole}, {least}"))
+    w.need(w.or_(whole, least))
     quotient, rest = w.let(f"sdiv i64 {left}, {right}"), w.let(f"srem i64 {left}, {right}")
-    signs = w.let(f"icmp slt i64 {w.let(f'xor i64 {rest}, {right}')}, 0")
-    return quotient, rest, right, w.let(f"and i1 {w.other('i64', rest, '0')}, {signs}")
+    signs = w.compared("slt", w.let(f"xor i64 {rest}, {right}"), 0)
+    return quotient, rest, right, w.and_(w.other("i64", rest, "0"), signs)
 
 
 def _floordiv(w: Any, row: str) -> None:
     quotient, _rest, _right, below = _divided(w, row)
-    w.give(row, w.let(f"sub i64 {quotient}, {w.let(f'zext i1 {below} to i64')}"), "i64")
+    w.give(row, w.sub(quotient, w.changed("zext", below, "i1", "i64")), "i64")
 
 
 def _mod(w: Any, row: str) -> None:
     _quotient, rest, right, below = _divided(w, row)
-    w.give(row, w.let(f"add i64 {rest}, {w.let(f'select i1 {below}, i64 {right}, i64 0')}"), "i64")
+    w.give(row, w.add(rest, w.pick(below, "i64", right, 0)), "i64")
 
 
 def _compared(name: str) -> Check:
     def write(w: Any, row: str) -> None:
         left, right = (w.operand(row, 2, "i64"), "0") if name == "not_" else _two(w, row)
         found = w.let(f"icmp {COMPARED[name]} i64 {left}, {right}")
-        w.give(row, w.let(f"zext i1 {found} to i64"), "i64")
+        w.give(row, w.changed("zext", found, "i1", "i64"), "i64")
 
     return write
 
@@ -440,7 +442,7 @@ def _extreme(name: str) -> Check:
     def write(w: Any, row: str) -> None:
         left, right = _two(w, row)
         first = w.let(f"icmp {COMPARED['le' if name == 'min' else 'ge']} i64 {left}, {right}")
-        w.give(row, w.let(f"select i1 {first}, i64 {left}, i64 {right}"), "i64")
+        w.give(row, w.pick(first, "i64", left, right), "i64")
 
     return write
 
@@ -448,7 +450,7 @@ def _extreme(name: str) -> Check:
 def _where(w: Any, row: str) -> None:
     condition = w.other("i64", w.operand(row, 2, "i64"), "0")
     yes, no = w.operand(row, 3, "i64"), w.operand(row, 4, "i64")
-    w.give(row, w.let(f"select i1 {condition}, i64 {yes}, i64 {no}"), "i64")
+    w.give(row, w.pick(condition, "i64", yes, no), "i64")
 
 
 def _cell(w: Any, row: str) -> None:
@@ -458,7 +460,7 @@ def _cell(w: Any, row: str) -> None:
 
 # -- floats, as the bits of doubles --------------------------------------------------------------------------
 def _float(w: Any, row: str) -> None:
-    w.give(row, w.let(f"sitofp i64 {w.operand(row, 2, 'i64')} to double"), "double")
+    w.give(row, w.changed("sitofp", w.operand(row, 2, "i64"), "i64", "double"), "double")
 
 
 def _truncated(w: Any, row: str) -> None:
@@ -466,7 +468,7 @@ def _truncated(w: Any, row: str) -> None:
     value = w.operand(row, 2, "double")
     size = w.let(f"call double @llvm.fabs.f64(double {value})")
     w.need(w.let(f"fcmp olt double {size}, {float(1 << 62)!r}"))
-    w.give(row, w.let(f"fptosi double {value} to i64"), "i64")
+    w.give(row, w.changed("fptosi", value, "double", "i64"), "i64")
 
 
 def _floating(name: str) -> Check:
@@ -493,7 +495,7 @@ def _ordered(name: str) -> Check:
     def write(w: Any, row: str) -> None:
         left, right = w.operand(row, 2, "double"), w.operand(row, 3, "double")
         found = w.let(f"fcmp {ORDERED[name]} double {left}, {right}")
-        w.give(row, w.let(f"zext i1 {found} to i64"), "i64")
+        w.give(row, w.changed("zext", found, "i1", "i64"), "i64")
 
     return write
 

@@ -88,9 +88,9 @@ class Run:
     """Places, dtypes, shapes, and strides in bytes where they are not row-major. A float has no dtype."""
     outputs: list[tuple[Any, ...]]
     written: list[tuple[int, int, int]]
-    constants: list[tuple[int, Any]]
+    constants: Sequence[tuple[int, Any]]
     """Places, and the arrays that lie there in every call."""
-    arena: list[tuple[int, Any]]
+    arena: Sequence[tuple[int, Any]]
     arena_bytes: Any
     """A multiple of 64."""
     places: int
@@ -619,10 +619,10 @@ def entry_text(slots: dict[str, int]) -> str:
     w = EntryText(slots)
     w.begin("look")
     w.need(w.other("i64", w.header("alive", "i64"), "0"))
-    w.put("store i1 0, ptr %fills")
+    w.store_at("i1", 0, "%fills")
     _write_rows(w)
     w.begin("passed")
-    w.store("i64", w.let(f"add i64 {w.load('%rows.place', 0, 'i64')}, 1"), "%rows.place")
+    w.store("i64", w.add(w.load("%rows.place", 0, "i64"), 1), "%rows.place")
     w.go("more")
     w.begin("through")
     w.choose(w.load("%fills", 0, "i1"), "store", "sized")
@@ -642,7 +642,7 @@ def entry_text(slots: dict[str, int]) -> str:
         let_go(w)
         answer = w.header(name)
         w.call("void", "Py_IncRef", f"ptr {answer}")
-        w.put(f"ret ptr {answer}")
+        w.ret("ptr", answer)
     slot_lines = [f"  {slot} = alloca i64" for slot in w.slots]
     return "\n".join([PROLOGUE, *slot_lines, "  br label %look", *w.lines, "}", *DECLARATIONS]) + "\n"
 
@@ -658,11 +658,10 @@ def _write_rows(w: EntryText) -> None:
     w.begin("more")
     number = w.load("%rows.place", 0, "i64")
     body = w.label()
-    w.choose(w.let(f"icmp ult i64 {number}, {w.load('%rows.count', 0, 'i64')}"), body, "through")
+    w.choose(w.compared("ult", number, w.load("%rows.count", 0, "i64")), body, "through")
     w.begin(body)
     row = w.row(w.load("%rows.at"), number)
-    cases = [f"i64 {place}, label %do_{name}" for name, place in NUMBERS.items()]
-    w.put(f"switch i64 {w.field(row, 0)}, label %missed [{' '.join(cases)}]")
+    w.switch(w.field(row, 0), {place: f"do_{name}" for name, place in NUMBERS.items()}, "missed")
     write_checks(w, row)
 
 
@@ -686,7 +685,7 @@ def _write_sizes(w: EntryText) -> None:
     w.need(w.same("i64", w.header("busy", "i64"), "0"))
     w.go(fill)
     w.begin(fill)
-    w.put("store i1 1, ptr %fills")
+    w.store_at("i1", 1, "%fills")
     w.store("ptr", w.header("fills_at"), "%rows.at")
     w.store("i64", w.header("fills", "i64"), "%rows.count")
     w.go("again")
@@ -732,14 +731,14 @@ def _write_raised(w: EntryText) -> None:
     w.begin(passed)
     let_go(w)
     w.call("void", "PyErr_Restore", *[f"ptr {w.load(part)}" for part in parts])
-    w.put("ret ptr null")
+    w.ret("ptr", "null")
     w.begin(answered)
     for part in parts:
         w.call("void", "Py_DecRef", f"ptr {w.load(part)}")
     w.choose(w.same("ptr", answer, "null"), dropped, "missed")
     w.begin(dropped)  # the other one was interrupted itself
     let_go(w)
-    w.put("ret ptr null")
+    w.ret("ptr", "null")
 
 
 @once

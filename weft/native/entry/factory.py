@@ -23,8 +23,8 @@ from weft.core.lazy import lazy
 from weft.core.logs import log
 from weft.native.backend import Compiled, is_watched, plain
 from weft.native.cpu.calls import ALIGNED, WRITEABLE
-from weft.native.cpu.objects import Uncompiled
 from weft.native.cpu.pool import pool
+from weft.native.cpu.runner import Runner
 from weft.native.entry.entry import (
     NEVER,
     Layout,
@@ -38,8 +38,8 @@ from weft.native.entry.entry import (
 from weft.native.entry.tables import C_CONTIGUOUS, number_checks, program_of, row_major, run_of
 from weft.native.lower.opening import values_of
 from weft.native.program.cache import keeps_entries, store
-from weft.native.program.program import Program
 from weft.native.program.stored import kept_program, library_files
+from weft.native.target import Uncompiled
 
 if TYPE_CHECKING:
     from weft.native.entry.opened import OpenCall
@@ -250,7 +250,7 @@ class Machine:
         return ask.same(ask.list_item(programs, -1), ask.held(plan.program))
 
     def layouts(
-        self, found: Any, program: Program, operands: Operands, opened: OpenCall | None = None
+        self, found: Any, program: Runner, operands: Operands, opened: OpenCall | None = None
     ) -> list[Expression]:
         """Checks that inputs lie in memory, and stand on the tape, as they did."""
         checks: list[Expression] = []
@@ -291,19 +291,19 @@ def is_of_argument(check: Expression) -> bool:
     return check.op in ("is_object", "type_is") and check.args[0].op == "symbol"
 
 
-def _reason(found: Any, program: Program | None) -> str:
+def _reason(found: Any, program: Runner | None) -> str:
     """Why a program is not run by an entry."""
     if program is None:
         return "it has no program"
     if program.frame is not None:
         return "a value lies otherwise than eager code has it, or is one that is there"
     steps = [f"step {number}" for number in program.python]
-    if hasattr(program, "plan"):
-        steps = [_looking.step_text(program, number) for number in program.python]
+    if program.program.listing is not None:
+        steps = [_looking.step_text(program.program, number) for number in program.python]
     return "Python does " + "; ".join(steps) if steps else "it draws from generators that are passed to it"
 
 
-def _is_simple(found: Any, program: Program) -> bool:
+def _is_simple(found: Any, program: Runner) -> bool:
     """Whether each value of a program is a new array, or in the memory of the input that it is written to;
     what is kept for gradients beside them may also be an input, or a size of the call.
     """
@@ -313,7 +313,7 @@ def _is_simple(found: Any, program: Program) -> bool:
         place: row_major(shape, kind) if strides is None else strides
         for (place, shape, kind), strides in zip(frame.made, frame.strides, strict=True)
     }
-    floats = {place: np.dtype(kind) for place, _shape, kind in frame.made}
+    floats: dict[Any, Any] = {place: np.dtype(kind) for place, _shape, kind in frame.made}
     inside = {number for _place, number in frame.written}
     written = {value: number for number, value, _times in found.written}
     if len(frame.outputs) != len(found.strides):

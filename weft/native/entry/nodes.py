@@ -27,7 +27,7 @@ class NodeRows:
     ) -> None:
         self.run, self.found, self.machine, self.operands = run, found, machine, operands
         self.recorded, self.program, self.template = found.recorded, program, template
-        self.results = program.frame.outputs if template is None else template.others["outputs"]
+        self.results = program.frame.outputs if template is None else template.program.outputs
         self.order = {place: number for number, (place, *_) in enumerate(run.made)}
         self.written = {number for number, *_ in found.written}
         self.made = {number for how, number, *_ in run.outputs if how in (NEW, AGAIN, NUMBER)}

@@ -15,10 +15,11 @@ from typing import Any, Final
 from weft.core import checks as ask
 from weft.core.expressions import Expression, Symbol, by_name, constant
 from weft.core.records import record
+from weft.native.cpu.runner import LONG
 from weft.native.entry.entry import NumbersOfSizes, Run
 from weft.native.ir.sizes import Size, now
 from weft.native.lower.opening import open_strides, values_of
-from weft.native.program.program import LONG
+from weft.native.program.program import WORK
 from weft.native.program.template import Formulas, Settled, Template
 
 Operands = Sequence[tuple[Expression, Expression | None]]
@@ -72,7 +73,7 @@ def opened_call(found: Any, program: Any) -> OpenCall | None:
     facts = [*call.facts, *template.conditions.items()]
     told = [
         (number, each[1].expression)
-        for number, each in enumerate(template.first.results_of_call)
+        for number, each in enumerate(template.program.outputs)
         if isinstance(each, tuple) and type(each[1]) is Size
     ]
     if (told and found.finish is None and recorded is None) or (lies and recorded is not None):
@@ -109,19 +110,16 @@ def telling(call: OpenCall, finish: Any) -> Any:
 
 def lies_as_wanted(strides: Sequence[Any], template: Template) -> bool:
     """Whether all that a program makes lies as eager code has it, at all sizes."""
-    first = template.first
+    program = template.program
     algebra = template.sizes.algebra
-    made = {
-        place: (shape, own)
-        for (place, shape, _), own in zip(first.formulas["made"], first.formulas["strides"])
-    }
-    kinds = {place: kind for place, _, kind in first.made}
+    made = {place: (shape, own) for (place, shape, _), own in zip(program.made, program.strides)}
+    kinds = {place: kind for place, _, kind in program.made}
 
     def normal(value: Any) -> Any:
         known = getattr(value, "expression", None)
         return algebra.polynomial(constant(value) if known is None else known)
 
-    for place, wanted in zip(first.outputs, strides):
+    for place, wanted in zip(program.outputs, strides):
         if wanted is None or not isinstance(place, int) or place not in made:
             continue
         shape, own = made[place]
@@ -143,7 +141,7 @@ def row_major(shape: Sequence[Any], itemsize: int) -> list[Any]:
 def open_run(run: Run, found: Any, program: Settled, call: OpenCall, operands: Operands) -> NumbersOfSizes:
     """Has the numbers of a run follow from sizes; says how."""
     template = program.template
-    formulas = template.first.formulas
+    planned = template.program
 
     def read(place: Any) -> Expression:
         """What checks read of a size."""
@@ -172,10 +170,10 @@ def open_run(run: Run, found: Any, program: Settled, call: OpenCall, operands: O
     run.made = [
         (place, kind, shape, strides)
         for (place, kind, _, _), (_, shape, _), strides in zip(
-            run.made, formulas["made"], formulas["strides"], strict=True
+            run.made, planned.made, planned.strides, strict=True
         )
     ]
-    run.arena, run.arena_bytes = formulas["arena"], formulas["arena_bytes"]
+    run.arena, run.arena_bytes = planned.arena, planned.arena_bytes
     run.code = program.code.__array_interface__["data"][0]
     numbers = dict([*program.givens, *program.written])
     run.givens = [
@@ -225,11 +223,11 @@ def reach(
 
 def released(template: Any) -> Any:
     """Whether a run lets others use the interpreter: by its largest step."""
-    works = [row[4] for row in template.first.rows]
+    works = [row[WORK] for row in template.program.rows]
     largest = max(works, key=now, default=0)
-    is_long = template.first.work > LONG
+    is_long = template.program.work > LONG
     if type(largest) is not Size or now(largest) <= 0:
         return int(is_long)
-    times = -(-template.first.work // now(largest))
+    times = -(-template.program.work // now(largest))
     asked = Expression("gt", (largest.expression, constant(LONG // times)), bool)
     return Size(template.sizes, Expression("where", (asked, constant(1), constant(0)), int), int(is_long))

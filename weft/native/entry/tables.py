@@ -19,20 +19,20 @@ from weft.native.backend import Compiled, plain
 from weft.native.cpu.blas import guard
 from weft.native.cpu.calls import address
 from weft.native.cpu.pool import pool
+from weft.native.cpu.runner import LONG, Runner
 from weft.native.entry.entry import AGAIN, CONSTANT, NEW, NUMBER, THERE, Run
 from weft.native.plan.memory import blocks
-from weft.native.program.program import LONG, Program
 
 Registers = Sequence[tuple[int, int | None]]
 SINGLETONS: Final = (bool, type(None))
 C_CONTIGUOUS: Final = 0x1
 
 
-def program_of(compiled: Compiled, inputs: Sequence[Any]) -> Program | None:
+def program_of(compiled: Compiled, inputs: Sequence[Any]) -> Runner | None:
     """The program that has served a call with these inputs."""
     arrays = [plain(compiled.layout.array(value)) for value in inputs]
     found = compiled.programs.get(compiled.key(arrays))
-    return found if isinstance(found, Program) else None
+    return found if isinstance(found, Runner) else None
 
 
 def number_checks(given: Expression, value: Any, is_read: bool) -> list[Expression]:
@@ -67,7 +67,7 @@ def span(value: Any) -> tuple[int, int]:
     return sum(m for m in moves if m < 0), sum(m for m in moves if m > 0) + value.itemsize
 
 
-def run_of(found: Any, program: Program, operands: Registers) -> Run:
+def run_of(found: Any, program: Runner, operands: Registers) -> Run:
     """The tables of a program behind its checks."""
     frame = program.frame
     assert frame is not None

@@ -102,13 +102,13 @@ class EntryText(Writer):
         self.go(head)
         self.begin(head)
         number = self.load(f"%slot{head}", 0, "i64")
-        self.choose(self.let(f"icmp ult i64 {number}, {count}"), body, done)
+        self.choose(self.compared("ult", number, count), body, done)
         self.begin(body)
         return number, head, done
 
     def turn(self, number: str, head: str, done: str) -> None:
         """Ends a loop."""
-        self.store("i64", self.let(f"add i64 {number}, 1"), f"%slot{head}")
+        self.store("i64", self.add(number, 1), f"%slot{head}")
         self.go(head)
         self.begin(done)
 
@@ -141,7 +141,7 @@ class EntryText(Writer):
         return self.load(self.register(self.field(row, place)), 0, type)
 
     def give(self, row: str, value: str, type: str = "ptr") -> None:
-        self.put(f"store {type} {value}, ptr {self.register(self.field(row, 1))}")
+        self.store_at(type, value, self.register(self.field(row, 1)))
 
     def row(self, table: str, number: str) -> str:
         return self.at(table, self.scaled(number, 8 * ROW))
@@ -165,12 +165,12 @@ class EntryText(Writer):
     def enter(self) -> None:
         """Counts this call among those that the program's numbers are for."""
         self.store("i64", "1", "%entered")
-        inside = self.let(f"add i64 {self.header('busy', 'i64')}, 1")
+        inside = self.add(self.header("busy", "i64"), 1)
         self.store("i64", inside, "%header", 8 * HEADER.index("busy"))
 
     def leave(self) -> None:
         """Ends that, if this call was counted."""
-        inside = self.let(f"sub i64 {self.header('busy', 'i64')}, {self.load('%entered', 0, 'i64')}")
+        inside = self.sub(self.header("busy", "i64"), self.load("%entered", 0, "i64"))
         self.store("i64", inside, "%header", 8 * HEADER.index("busy"))
         self.store("i64", "0", "%entered")
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from weft.graph.node import Node
-from weft.native.cpu.objects import Unlowered as Unlowered
+from weft.native.target import Unlowered as Unlowered
 from weft.ops.record import Op
 
 

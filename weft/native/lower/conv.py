@@ -11,16 +11,13 @@ from __future__ import annotations
 from math import prod
 from typing import Any, TypeVar
 
-from weft.native.cpu import conv
-from weft.native.cpu.conv import Laid, Sides
-from weft.native.cpu.conv_tables import AXES, Geometry
-from weft.native.cpu.conv_weight import weight_gradient
-from weft.native.cpu.engine import host
 from weft.native.ir.definitions import Definition, Shape, broadcast, permuted, reshaped
 from weft.native.ir.scalar import FLOATS
+from weft.native.ir.spatial import AXES, Geometry, Laid, Sides
 from weft.native.lower.folds import each, folded
 from weft.native.lower.lowering import Lowering, Unlowered, point, rule
 from weft.native.lower.products import memory_of, product
+from weft.native.target import Target
 from weft.ops.convolution import per_axis
 from weft.ops.kernels.padding import as_pairs
 
@@ -74,24 +71,23 @@ class Call:
         )  # fmt: skip
         self.sides = Sides(x[0], groups, x[1] // groups, w[0] // groups)
         self.turned = Sides(x[0], groups, w[0] // groups, x[1] // groups)
-        self.width = host()[2]
         self.pixels = prod(y[2:])
         plain = {*stride} == {1} and all(pair == (0, 0) for pair in pairs)
         self.product = plain and groups == 1 and prod(w[2:]) == 1 and x[2:] == y[2:]
         """Whether it is a matrix product for each example."""
 
 
-def forward(call: Call, x: Definition, w: Definition, bias: Any) -> Definition:
+def forward(target: Target, call: Call, x: Definition, w: Definition, bias: Any) -> Definition:
     type_ = common_type(x, w, bias)
     if call.empty:
         made = nothing(call.y, type_, "convolution")
     elif call.product:
         right = reshaped(x, (call.x[0], call.x[1], call.pixels))
         left = broadcast(reshaped(w, (call.w[0], call.w[1])), (call.x[0], call.w[0], call.w[1]))
-        made = reshaped(product(left, right, "convolution"), call.y)
+        made = reshaped(product(target, left, right, "convolution"), call.y)
     else:
-        args = (laid_bias(bias), call.geometry, call.sides, call.y, type_, call.width)
-        return conv.convolution(laid(x), laid(w), *args)
+        args = (laid_bias(bias), call.geometry, call.sides, call.y, type_)
+        return target.convolution(laid(x), laid(w), *args)
     return made if bias is None else with_bias(made, bias)
 
 
@@ -100,7 +96,7 @@ def with_bias(made: Definition, bias: Definition) -> Definition:
     return each(lambda b, v, w: b.add(v, w), made, spread, name="bias")
 
 
-def backward(call: Call, g: Definition, w: Definition, bias: Any) -> Definition:
+def backward(target: Target, call: Call, g: Definition, w: Definition, bias: Any) -> Definition:
     """The gradient of the input; a transposed convolution."""
     type_ = common_type(g, w, bias)
     if call.empty:
@@ -109,16 +105,16 @@ def backward(call: Call, g: Definition, w: Definition, bias: Any) -> Definition:
         right = reshaped(g, (call.y[0], call.y[1], call.pixels))
         turned = permuted(reshaped(w, (call.w[0], call.w[1])), (1, 0))
         left = broadcast(turned, (call.y[0], *turned.shape))
-        made = reshaped(product(left, right, "convolution_input"), call.x)
+        made = reshaped(product(target, left, right, "convolution_input"), call.x)
     else:
-        args = (laid_bias(bias), call.geometry, call.turned, call.x, type_, call.width)
-        return conv.input_gradient(laid(g), laid(w), *args)
+        args = (laid_bias(bias), call.geometry, call.turned, call.x, type_)
+        return target.input_gradient(laid(g), laid(w), *args)
     return made if bias is None else with_bias(made, bias)
 
 
 @rule("convolution_forward")
 def _forward(
-    _lowering: Lowering,
+    lowering: Lowering,
     x: Definition,
     w: Definition,
     stride: Any,
@@ -128,12 +124,14 @@ def _forward(
     size: Any,
 ) -> Definition:
     shape = (x.shape[0], w.shape[0], *tuple(size))
-    return forward(Call(x.shape, w.shape, shape, stride, padding, dilation, groups), x, w, None)
+    return forward(
+        lowering.target, Call(x.shape, w.shape, shape, stride, padding, dilation, groups), x, w, None
+    )
 
 
 @rule("convolution_input")
 def _input(
-    _lowering: Lowering,
+    lowering: Lowering,
     g: Definition,
     w: Definition,
     shape: Any,
@@ -142,12 +140,14 @@ def _input(
     dilation: Any,
     groups: int,
 ) -> Definition:
-    return backward(Call(tuple(shape), w.shape, g.shape, stride, padding, dilation, groups), g, w, None)
+    return backward(
+        lowering.target, Call(tuple(shape), w.shape, g.shape, stride, padding, dilation, groups), g, w, None
+    )
 
 
 @rule("convolution_weight")
 def _weight(
-    _lowering: Lowering,
+    lowering: Lowering,
     g: Definition,
     x: Definition,
     shape: Any,
@@ -163,9 +163,15 @@ def _weight(
     if call.product:
         left = reshaped(g, (call.y[0], call.y[1], call.pixels))
         right = permuted(reshaped(x, (call.x[0], call.x[1], call.pixels)), (0, 2, 1))
-        made = folded("sum", product(left, right, "convolution_weight"), (0,), False, "convolution_weight")
+        made = folded(
+            "sum",
+            product(lowering.target, left, right, "convolution_weight"),
+            (0,),
+            False,
+            "convolution_weight",
+        )
         return reshaped(made, call.w)
-    return weight_gradient(laid(g), laid(x), call.geometry, call.sides, call.w, type_, call.width)
+    return lowering.target.weight_gradient(laid(g), laid(x), call.geometry, call.sides, call.w, type_)
 
 
 @rule("convolution")
@@ -184,5 +190,9 @@ def _convolution(
     assert lowering.node is not None
     shape = tuple(lowering.node.meta["val"].array.shape)
     if transposed:
-        return backward(Call(shape, w.shape, x.shape, stride, padding, dilation, groups), x, w, bias)
-    return forward(Call(x.shape, w.shape, shape, stride, padding, dilation, groups), x, w, bias)
+        return backward(
+            lowering.target, Call(shape, w.shape, x.shape, stride, padding, dilation, groups), x, w, bias
+        )
+    return forward(
+        lowering.target, Call(x.shape, w.shape, shape, stride, padding, dilation, groups), x, w, bias
+    )

@@ -237,7 +237,7 @@ def _norm_of_order(
     """
     type_ = x.type
     infinite = lambda b, p: b.eq(b.abs(p), b.const(float("inf"), "f64"))
-    lowering.program.failures.append(number(infinite, [order], "b1", "infinite order"))
+    lowering.definitions.failures.append(number(infinite, [order], "b1", "infinite order"))
 
     def part(b: Builder, v: list[Value], _: Any) -> Value:
         size, power = b.abs(v[0]), v[1]

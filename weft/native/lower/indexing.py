@@ -99,7 +99,7 @@ def fail(lowering: Lowering, truths: Definition) -> None:
     """Ends the program where any of these is true."""
     axes = tuple(range(len(truths.shape)))
     failed = folded("any", truths, axes, False, "failed") if axes else truths
-    lowering.program.failures.append(failed)
+    lowering.definitions.failures.append(failed)
 
 
 def not_empty(*values: Definition) -> None:

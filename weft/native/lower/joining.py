@@ -8,24 +8,20 @@ what makes it writes there itself, and nothing is copied.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from weft.native.ir.definitions import Definition, Direct, Part, Shape
 from weft.native.lower.lowering import Lowering, Unlowered, rule, type_name
 from weft.native.plan.units import row_major
-
-NOTHING: Final = """
-define void @function(ptr %record, ptr %buffers, ptr %outside, i64 %lo, i64 %hi, i64 %chunk) {
-  ret void
-}
-"""
-"""Parts are complete when it is the whole's turn."""
+from weft.native.target import Target
 
 
-def whole(shape: Shape, type_: str, name: str) -> Direct:
-    """A definition that is made of parts, which are its operands."""
+def whole(target: Target, shape: Shape, type_: str, name: str) -> Direct:
+    """A definition that is made of parts, which are its operands; they are complete when it is its turn."""
+    if not target.joins:
+        raise Unlowered(f"{name}, of parts that are computed in place")
     return Direct(
-        shape=shape, type=type_, name=name, call=None, function="whole", text=NOTHING, numbers=(), rows=1,
+        shape=shape, type=type_, name=name, call=None, function="whole", text="", numbers=(), rows=1,
         chunks=1, work=1,
     )  # fmt: skip
 
@@ -52,7 +48,7 @@ def _cat(lowering: Lowering, tensors: Sequence[Any], dim: Any) -> Definition:
     given = [each for each in tensors if each.size]
     if not given or any(len(each.shape) != len(shape) for each in given):
         raise Unlowered("cat of empty tensors, or of tensors of several ranks")
-    made = whole(shape, type_name(result.array.dtype), "cat")
+    made = whole(lowering.target, shape, type_name(result.array.dtype), "cat")
     strides = row_major(shape)
     place = 0
     for each in given:

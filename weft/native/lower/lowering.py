@@ -48,6 +48,7 @@ from weft.native.ir.sizes import Amount, Asked, Size, Unsettled, broadcast_shape
 from weft.native.lower import bitwise
 from weft.native.lower.calls import Unlowered as Unlowered
 from weft.native.lower.calls import bound_arguments, is_op, op_of
+from weft.native.lower.draws import GENERATOR, Drawn, Stream, blocks_of, sampled
 from weft.native.lower.halves import (
     by_half,
     has_half,
@@ -62,10 +63,9 @@ from weft.native.lower.layouts import Layouts, dense, order_of, row_major
 from weft.native.lower.looked import looked_at
 from weft.native.lower.numbers import checked, computed, given_number, held_by
 from weft.native.lower.numbers import read as read_number
-from weft.native.lower.opening import Opened, open_strides
+from weft.native.lower.opening import Fixed, Opened, open_strides
 from weft.native.plan.units import Indices, Inlining
-from weft.native.program.drawing import GENERATOR, Drawn, Stream, blocks_of, sampled
-from weft.native.program.program import Fixed
+from weft.native.target import Target
 from weft.ops.record import REGISTRY, Kind, Op, ops
 
 Lowered = Any
@@ -98,7 +98,7 @@ class Operand:
 
 
 @record(slots=True)
-class Program:
+class LoweredGraph:
     """The definitions of a graph."""
 
     inputs: list[Node]
@@ -156,16 +156,13 @@ def type_name(kind: Any) -> str:
 class Lowering:
     """One graph."""
 
-    packs = True
-    """Whether products may be those of `weft.native.cpu.packing`, which only machine code computes, and may
-    read
-    stacks."""
-
-    def __init__(self, graph: Graph, arrays: Sequence[Any], opened: Opened | None = None) -> None:
-        self.graph, self.arrays, self.opened = graph, arrays, opened
+    def __init__(
+        self, graph: Graph, arrays: Sequence[Any], target: Target, opened: Opened | None = None
+    ) -> None:
+        self.graph, self.arrays, self.target, self.opened = graph, arrays, target, opened
         self.values: dict[Node, Lowered] = {}
-        self.program = Program(list(graph.placeholders))
-        for number, (node, array) in enumerate(zip(self.program.inputs, arrays)):
+        self.definitions = LoweredGraph(list(graph.placeholders))
+        for number, (node, array) in enumerate(zip(self.definitions.inputs, arrays)):
             self.values[node] = self.given(number, array)
         self.node: Node | None = None
         self.op: Any = None
@@ -175,7 +172,7 @@ class Lowering:
         """The half type that a pointwise op computes with, if it does."""
         self.seeds = Given(shape=(0,), type="u64", name="seeds", input=len(arrays))
         self.costs: dict[Any, int] = {}
-        self.layouts = Layouts(dict(zip(map(self.settled, self.program.inputs), arrays)))
+        self.layouts = Layouts(dict(zip(map(self.settled, self.definitions.inputs), arrays)))
 
     def settled(self, node: Node) -> Node:
         """A node with the sizes of this call, if they are open."""
@@ -187,14 +184,14 @@ class Lowering:
         if isinstance(array, Fixed):
             return array.value
         if not isinstance(array, np.ndarray):
-            if self.opened is not None and is_open(self.program.inputs[number].meta.get("val")):
-                return self.program.inputs[number].meta["val"]
+            if self.opened is not None and is_open(self.definitions.inputs[number].meta.get("val")):
+                return self.definitions.inputs[number].meta["val"]
             return given_number(number) if type(array) is float else array
         item = array.itemsize
         shape: Shape = array.shape
         strides = None if array.flags.c_contiguous else tuple([stride // item for stride in array.strides])
-        if self.opened is not None and is_open(self.program.inputs[number].meta["val"].array.shape):
-            shape = tuple(self.program.inputs[number].meta["val"].array.shape)
+        if self.opened is not None and is_open(self.definitions.inputs[number].meta["val"].array.shape):
+            shape = tuple(self.definitions.inputs[number].meta["val"].array.shape)
             strides = open_strides(array, shape)
         made = Given(
             shape=shape,
@@ -205,21 +202,21 @@ class Lowering:
         )
         return made
 
-    def run(self, attribute: Callable[[str], Any]) -> Program:
+    def run(self, attribute: Callable[[str], Any]) -> LoweredGraph:
         read = surely_read(self.graph)
         for node in self.graph.nodes:
             self.node = node
             if node.op == "get_attr":
                 self.values[node] = self.constant(attribute(node.target))
             elif node.op == "output":
-                self.program.outputs = self.outputs(node.args[0])
+                self.definitions.outputs = self.outputs(node.args[0])
             elif node.op != "placeholder":
                 self.values[node] = made = self.call(node)
                 marked(made, node.meta.get("source") or ())
                 if node not in read and self.is_checked(node):
                     several = made if isinstance(made, (tuple, list)) else [made]
-                    self.program.checks += [each for each in several if isinstance(each, Opaque)][:1]
-        return self.program
+                    self.definitions.checks += [each for each in several if isinstance(each, Opaque)][:1]
+        return self.definitions
 
     def is_checked(self, node: Node) -> bool:
         """Whether a dead node is to be computed all the same."""
@@ -301,14 +298,14 @@ class Lowering:
 
     def in_eagers_bits(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
         """As machine code where that has the bits of the array kernel, else this."""
-        failures = len(self.program.failures)
+        failures = len(self.definitions.failures)
         try:
             made = unless_empty(self.lowered(op, bound, result), result)
             if bitwise.gives_eagers_bits(op, made, bound):
                 return made
         except Unlowered:
             pass
-        del self.program.failures[failures:]
+        del self.definitions.failures[failures:]
         made = self.opaque(op, bound, result)
         assert self.node is not None
         nodes = bound_arguments(op, self.node.args, self.node.kwargs)
@@ -328,11 +325,11 @@ class Lowering:
         blocks = blocks_of(op.stream, dict(zip(names, bound, strict=True)), result.array)
         if type(blocks) not in (int, Size):
             raise Unlowered("a count of random numbers that is known only at run time")
-        number, source = len(self.program.draws), stream.number if isinstance(stream, Stream) else stream
-        self.program.draws.append((source, blocks))
+        number, source = len(self.definitions.draws), stream.number if isinstance(stream, Stream) else stream
+        self.definitions.draws.append((source, blocks))
         self.seeds.shape = (2 * number + 2,)
         given = [*bound]
-        given[slot] = Drawn(self.seeds, number, result.array.dtype)
+        given[slot] = Drawn(self.target, self.seeds, number, result.array.dtype)
         try:
             return unless_empty(self.lowered(op, tuple(given), result), result)
         except Unlowered:
@@ -385,9 +382,9 @@ class Lowering:
             return None
         if function is np.ndarray.item and len(args) == 1 and isinstance(args[0], Definition):
             return read_number(args[0])
-        if checked(function, args, self.program.failures):
+        if checked(function, args, self.definitions.failures):
             return ()
-        return computed(function, args, self.program.failures)
+        return computed(function, args, self.definitions.failures)
 
     def lowered(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
         """Definitions of what an op gives. On halves it computes in float32, and rounds what it gives."""
@@ -737,5 +734,5 @@ def _reshape(lowering: Lowering, base: Definition, shape: Any, *_: Any) -> Defin
         settled = lowering.settled(node)
         if not lowering.layouts.allows_view(settled.args[0], settled.meta["val"].array.shape):
             always = point(lambda b, _v, _p: b.const(1, "b1"), (), "b1", (), "not viewable")
-            lowering.program.failures.append(always)
+            lowering.definitions.failures.append(always)
     return reshaped(base, tuple(result.array.shape))

@@ -14,6 +14,7 @@ from typing import Any
 from weft.core.expressions import Expression, Symbol
 from weft.core.interrupts import let_through
 from weft.core.polynomials import Algebra
+from weft.core.records import record
 from weft.core.symbolic import Symbolic, any_symbolic
 from weft.graph.graph import Graph
 from weft.graph.node import SYMBOL, Node
@@ -21,6 +22,13 @@ from weft.native.ir.sizes import Sizes
 from weft.native.lower.layouts import dense, order_of, row_major
 
 Places = dict[Symbol, tuple[int, int | None]]
+
+
+@record(frozen=True, slots=True)
+class Fixed:
+    """A float among the inputs for which a program is made, and which is a part of it."""
+
+    value: float
 
 
 class Opened:

@@ -150,7 +150,7 @@ def _stack(lowering: Lowering, tensors: Sequence[Definition], dim: int) -> Defin
     shape, type_ = result_of(lowering)
     axis = dim % len(shape)
     if len(tensors) > MOST_STACKED and 0 not in shape:
-        found, strides = whole(shape, type_, "stack"), row_major(shape)
+        found, strides = whole(lowering.target, shape, type_, "stack"), row_major(shape)
         for place, each in enumerate(tensors):
             part(found, each, place * strides[axis], (*strides[:axis], *strides[axis + 1 :]))
         return found

@@ -9,24 +9,21 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft.graph.node import Node
-from weft.native.cpu import conv, window_text
-from weft.native.cpu.conv import MOVE, Laid, Sides, direct, lanes_of
-from weft.native.cpu.conv_tables import Geometry
-from weft.native.cpu.engine import host
 from weft.native.ir.definitions import Definition, Given, Shape, broadcast, reshaped
 from weft.native.ir.scalar import FLOATS, TYPES
+from weft.native.ir.spatial import Geometry, Laid, Sides, Windowed
 from weft.native.lower.conv import filled, laid
 from weft.native.lower.folds import each, mean
 from weft.native.lower.lowering import Lowering, Unlowered, point, rule
 from weft.native.lower.products import memory_of
 from weft.native.plan.units import row_major
+from weft.native.target import Target
 from weft.ops.kernels import pooling as kernels
 from weft.ops.pooling import adaptive_size, window
 
@@ -63,85 +60,19 @@ def taps_along(
     return found
 
 
-def tap_reads(
-    rows: list[list[tuple[int, int]]], taps: int, stride: int, pairs: bool
-) -> list[tuple[int, int]]:
-    """For each tap of neighbouring windows: lane 0's place, which lanes read; with pairs, for each two taps
-    which elements are read.
-    """
-    masks, places = [0] * (taps + 1), [0] * (taps + 1)
-    for lane, row in enumerate(rows):
-        for tap, place in row:
-            masks[tap] |= 1 << lane
-            places[tap] = place - lane * stride
-    found = []
-    for tap in range(0, taps, 2 if pairs else 1):
-        first, second = masks[tap], masks[tap + 1] if pairs else 0
-        place = places[tap] if first else places[tap + 1] - 1
-        if first or second:
-            bits = [(first >> i & 1) | (second >> i & 1) << 1 for i in range(len(rows))]
-            elements = sum(each << 2 * i for i, each in enumerate(bits))
-            found.append((place, elements if pairs else first))
-    return found
-
-
-def window_tables(
-    x: Laid, sizes: Shape, counts: Shape, along: list[list[list[tuple[int, int]]]], taps: int, stride: int,
-    pairs: bool, lanes: int,
-) -> tuple[list[int], list[int]]:  # fmt: skip
-    """See Note [Tables of windows] in `weft.native.cpu.window_text`; the last axis is given by its taps."""
-    steps = x.strides[2:]
-    vectors: list[int] = []
-    entries: list[int] = []
-    for d, h in product(range(counts[0]), range(counts[1])):
-        for begin in range(0, counts[2], lanes):
-            length = min(lanes, counts[2] - begin)
-            rows = along[2][begin : begin + length]
-            first = len(entries) // 3
-            reads = tap_reads(rows, taps, stride, pairs)
-            for (_, i), (_, j), (place, bits) in product(along[0][d], along[1][h], reads):
-                entries += [i * steps[0] + j * steps[1] + place * steps[2]]
-                entries += [(i * sizes[1] + j) * sizes[2] + place, bits]
-            to = (d * counts[1] + h) * counts[2] + begin
-            vectors += [first, len(entries) // 3, to, (1 << length) - 1]
-    return vectors, entries
-
-
 def maxima(
-    x: Definition, geometry: Any, counts: Shape, axes: int, shape: Shape, read: bool
+    target: Target, x: Definition, geometry: Any, counts: Shape, axes: int, shape: Shape, read: bool
 ) -> tuple[Any, Any]:
     """Maxima and their places; both by one function if somebody reads the latter."""
     floating(x)
     planes = as_planes(x, axes)
-    given = laid(planes)
     sizes, full = filled(planes.shape[2:], 1), filled(counts, 1)
     taps, stride, padding, dilation = [filled(part, fill) for part, fill in zip(geometry, (1, 1, 0, 1))]
     along = [taps_along(*axis) for axis in zip(sizes, taps, stride, padding, dilation, full)]
     if any(not own for axis in along for own in axis) or prod(sizes) >= 1 << 31:
         raise Unlowered("a pooling window that holds only padding, or a very large plane")
-    width = host()[2]
-    column = stride[2] * given.strides[-1]
-    if given.strides[-1] != 1 or dilation[2] != 1:
-        column = 0 if column == 2 else column
-    lanes = lanes_of(x.type, width)
-    pairs = column == 2
-    vectors, entries = window_tables(given, sizes, full, along, taps[2], stride[2], pairs, lanes)
-    head = [planes.shape[1], *given.strides[:2], stride[2] * given.strides[-1], given.offset, prod(counts)]
-    head.append(stride[2])
-    begins = [(i[0][1] * sizes[1] + j[0][1]) * sizes[2] + k[0][1] for i, j, k in product(*along)]
-    rows = planes.shape[0] * planes.shape[1]
-    made = []
-    for places in (False, True):
-        place = 13 + places
-        numbers = [*head, len(vectors) // 4, place, place + len(vectors), place + len(vectors) + len(entries)]
-        numbers += [*vectors, *entries, *begins]
-        text = window_text.maxima(x.type, width, column if column in (1, 2) else 0, places)
-        work = rows * prod(sizes) * MOVE * (1 + places)
-        made.append(direct(text, "max_pool", shape, x.type, [given.base], numbers, rows, work))
-    values, both = made
-    text = window_text.nothing(x.type, width)
-    found = both.also = direct(text, "max_pool places", shape, "i64", [both], [], 1, 0)
-    return (both if read else values), found
+    windows = Windowed(planes.shape[:2], sizes, full, taps[2], stride[2], dilation[2], along)
+    return target.maxima(laid(planes), windows, shape, x.type, read)
 
 
 def maximum_rule(axes: int) -> Callable[..., Any]:
@@ -152,7 +83,7 @@ def maximum_rule(axes: int) -> Callable[..., Any]:
         shape = tuple(lowering.node.meta["val"][0].array.shape)
         geometry = window("max_pool", axes, kernel, stride, padding, dilation)
         read = reads_places(lowering.node)
-        return maxima(x, geometry, shape[len(shape) - axes :], axes, shape, read)
+        return maxima(lowering.target, x, geometry, shape[len(shape) - axes :], axes, shape, read)
 
     return lowered
 
@@ -174,7 +105,7 @@ def adaptive_maximum_rule(axes: int) -> Callable[..., Any]:
         lead = len(x.shape) - axes
         geometry = (*regular(x.shape[lead:], counts), (1,) * axes)
         read = reads_places(lowering.node)
-        return maxima(x, geometry, counts, axes, (*x.shape[:lead], *counts), read)
+        return maxima(lowering.target, x, geometry, counts, axes, (*x.shape[:lead], *counts), read)
 
     return lowered
 
@@ -184,35 +115,27 @@ for _axes in (1, 2, 3):
 
 
 @rule("pool_scatter")
-def _scatter(
-    _lowering: Lowering, g: Definition, places: Definition, spatial: Any, unique: bool
-) -> Definition:
+def _scatter(lowering: Lowering, g: Definition, places: Definition, spatial: Any, unique: bool) -> Definition:
     floating(g)
     if places.type != "i64" or places.shape != g.shape:
         raise Unlowered("pooling indices of another dtype or shape")
     spatial = tuple(spatial)
     lead = g.shape[: len(g.shape) - len(spatial)]
-    (left, start), (right, place_start) = in_order(g), in_order(places)
-    numbers = [prod(g.shape[len(lead) :]), prod(spatial), start, place_start]
-    text = window_text.scatter(g.type, host()[2], unique)
-    rows, size = prod(lead), prod(lead) * prod(spatial)
-    if not size:
+    given = in_order(g), in_order(places)
+    if not prod(lead) * prod(spatial):
         raise Unlowered("unpooling to an empty tensor")
-    return direct(text, "pool_scatter", (*lead, *spatial), g.type, [left, right], numbers, rows, size * MOVE)
+    return lowering.target.unpooled(*given, lead, g.shape[len(lead) :], spatial, g.type, unique)
 
 
 @rule("pool_gather")
-def _gather(_lowering: Lowering, x: Definition, places: Definition, axes: int) -> Definition:
+def _gather(lowering: Lowering, x: Definition, places: Definition, axes: int) -> Definition:
     floating(x)
     lead = x.shape[: len(x.shape) - axes]
     if places.type != "i64" or 0 in places.shape or places.shape[: len(lead)] != lead:
         raise Unlowered("pooling indices of another dtype or shape")
-    (left, start), (right, place_start) = in_order(x), in_order(places)
-    numbers = [prod(places.shape[len(lead) :]), prod(x.shape[len(lead) :]), start, place_start]
-    text = window_text.gather(x.type, host()[2])
-    rows = prod(lead)
-    work = places.size * MOVE * 2
-    return direct(text, "pool_gather", places.shape, x.type, [left, right], numbers, rows, work)
+    given = in_order(x), in_order(places)
+    sizes = x.shape[len(lead) :], places.shape[len(lead) :]
+    return lowering.target.gathered(*given, lead, *sizes, x.type)
 
 
 # -- averages ------------------------------------------------------------------------------------------------
@@ -224,10 +147,10 @@ def constant(array: Any, type_: str, name: str) -> Definition:
 class Windows:
     """Averages over windows of planes, as convolutions by ones."""
 
-    def __init__(self, shape: Shape, counts: Shape, geometry: Any, type_: str) -> None:
+    def __init__(self, target: Target, shape: Shape, counts: Shape, geometry: Any, type_: str) -> None:
         axes = len(counts)
         taps, stride, padding = geometry[:3]
-        self.type, self.width = type_, host()[2]
+        self.target, self.type = target, type_
         self.planes, self.spatial, self.counts = prod(shape[: len(shape) - axes]), shape[-axes:], counts
         self.sides = Sides(self.planes, 1, 1, 1)
         self.geometry = Geometry(
@@ -242,17 +165,13 @@ class Windows:
         """Of each window."""
         given = laid(reshaped(x, (self.planes, 1, *self.spatial)))
         shape = (self.planes, 1, *self.counts)
-        return conv.convolution(
-            given, self.ones, None, self.geometry, self.sides, shape, self.type, self.width
-        )
+        return self.target.convolution(given, self.ones, None, self.geometry, self.sides, shape, self.type)
 
     def shares(self, g: Definition) -> Definition:
         """For each element, the sum over windows that it is in."""
         given = laid(reshaped(g, (self.planes, 1, *self.counts)))
         shape = (self.planes, 1, *self.spatial)
-        return conv.input_gradient(
-            given, self.ones, None, self.geometry, self.sides, shape, self.type, self.width
-        )
+        return self.target.input_gradient(given, self.ones, None, self.geometry, self.sides, shape, self.type)
 
 
 def divided(value: Definition, divisor: Any) -> Definition:
@@ -269,7 +188,7 @@ def divisor_of(shape: Shape, counts: Shape, geometry: Any, include: bool, overri
 
 
 def averaged(
-    x: Definition, shape: Shape, geometry: Any, include: bool, override: Any, axes: int
+    target: Target, x: Definition, shape: Shape, geometry: Any, include: bool, override: Any, axes: int
 ) -> Definition:
     """`shape` is the result's."""
     floating(x)
@@ -277,7 +196,7 @@ def averaged(
     taps, _, padding = geometry[:3]
     if counts == (1,) * axes and taps == x.shape[-axes:] and not any(padding) and override is None:
         return mean(x, tuple(range(len(shape) - axes, len(shape))), True)
-    sums = reshaped(Windows(x.shape, counts, geometry, x.type).sums(x), shape)
+    sums = reshaped(Windows(target, x.shape, counts, geometry, x.type).sums(x), shape)
     return divided(sums, divisor_of(x.shape, counts, geometry, include, override, x.type))
 
 
@@ -289,14 +208,14 @@ def average_rule(axes: int) -> Callable[..., Any]:
         assert lowering.node is not None
         shape = tuple(lowering.node.meta["val"].array.shape)
         geometry = window("avg_pool", axes, kernel, stride, padding)
-        return averaged(x, shape, geometry, include, override, axes)
+        return averaged(lowering.target, x, shape, geometry, include, override, axes)
 
     return lowered
 
 
 @rule("avg_pool_backward")
 def _average_backward(
-    _lowering: Lowering, g: Definition, shape: Any, kernel: Any, stride: Any, padding: Any, _ceil: bool,
+    lowering: Lowering, g: Definition, shape: Any, kernel: Any, stride: Any, padding: Any, _ceil: bool,
     include: bool, override: Any,
 ) -> Definition:  # fmt: skip
     floating(g)
@@ -306,7 +225,7 @@ def _average_backward(
     share = divided(g, divisor_of(shape, counts, geometry, include, override, g.type))
     if counts == (1,) * axes and geometry[0] == shape[-axes:] and not any(geometry[2]):
         return broadcast(share, shape)
-    return reshaped(Windows(shape, counts, geometry, g.type).shares(share), shape)
+    return reshaped(Windows(lowering.target, shape, counts, geometry, g.type).shares(share), shape)
 
 
 def regular(sizes: Shape, counts: Shape) -> Any:

@@ -12,7 +12,6 @@ from math import prod
 from typing import Any, Final
 
 from weft.core.interrupts import let_through
-from weft.native.cpu.blas import FUNCTIONS, function
 from weft.native.ir.definitions import (
     Definition,
     Given,
@@ -33,6 +32,7 @@ from weft.native.lower.folds import each, folded
 from weft.native.lower.lowering import Lowering, Unlowered, point, rule
 from weft.native.lower.pointwise import made, result_of
 from weft.native.plan.units import row_major
+from weft.native.target import Target
 
 Memory = tuple[Definition, int, Shape]
 THIN: Final = 40
@@ -141,9 +141,9 @@ def joined(shape: Shape, strides: Shape) -> int | None:
     return axes[-1][1]
 
 
-def product(left: Definition, right: Definition, name: str) -> Definition:
+def product(target: Target, left: Definition, right: Definition, name: str) -> Definition:
     """The product of two batches of matrices; the batches broadcast."""
-    if left.type != right.type or left.type not in FUNCTIONS or not function(left.type)[0]:
+    if left.type != right.type or not target.multiplies(left.type):
         raise Unlowered(f"a matrix product of {left.type} and {right.type}")
     rows, depth = left.shape[-2:]
     columns = right.shape[-1]
@@ -154,7 +154,7 @@ def product(left: Definition, right: Definition, name: str) -> Definition:
     if is_thin(left, columns, depth):
         return thin(left, right, name)
     if len(right.shape) == 2 and len(left.shape) > 2:  # one product of all rows
-        flat = product(reshaped(left, (prod(left.shape[:-1]), depth)), right, name)
+        flat = product(target, reshaped(left, (prod(left.shape[:-1]), depth)), right, name)
         return reshaped(flat, shape)
     operands: list[Definition] = []
     spread = [broadcast(value, (*batch, *value.shape[-2:])) for value in (left, right)]
@@ -196,10 +196,10 @@ def batch_shape(left: Shape, right: Shape) -> Shape:
 
 
 @rule("matmul")
-def _matmul(_lowering: Lowering, left: Definition, right: Definition) -> Definition:
+def _matmul(lowering: Lowering, left: Definition, right: Definition) -> Definition:
     first = reshaped(left, (1, *left.shape)) if len(left.shape) == 1 else left
     second = reshaped(right, (*right.shape, 1)) if len(right.shape) == 1 else right
-    made = product(first, second, "matmul")
+    made = product(lowering.target, first, second, "matmul")
     shape = made.shape
     if len(left.shape) == 1:
         shape = (*shape[:-2], shape[-1])
@@ -209,16 +209,16 @@ def _matmul(_lowering: Lowering, left: Definition, right: Definition) -> Definit
 
 
 @rule("mm", "bmm")
-def _mm(_lowering: Lowering, left: Definition, right: Definition, *_: Any) -> Definition:
-    return product(left, right, "mm")
+def _mm(lowering: Lowering, left: Definition, right: Definition, *_: Any) -> Definition:
+    return product(lowering.target, left, right, "mm")
 
 
 @rule("nn.functional.linear")
-def _linear(_lowering: Lowering, x: Definition, weight: Definition, bias: Any) -> Definition:
+def _linear(lowering: Lowering, x: Definition, weight: Definition, bias: Any) -> Definition:
     if len(weight.shape) != 2 or not x.shape:
         raise Unlowered("linear with a weight that is no matrix, or of a scalar")
     flat = reshaped(x, (prod(x.shape[:-1]), x.shape[-1]))
-    made = product(flat, permuted(weight, (1, 0)), "linear")
+    made = product(lowering.target, flat, permuted(weight, (1, 0)), "linear")
     if bias is not None:
         made = each(lambda b, v, w: b.add(v, w), made, bias, name="bias")
     return reshaped(made, (*x.shape[:-1], weight.shape[0]))
@@ -244,35 +244,37 @@ def added(total: Definition, made: Definition, beta: Any, alpha: Any) -> Definit
 
 @rule("addmm", "baddbmm")
 def _addmm(
-    _lowering: Lowering, total: Definition, left: Definition, right: Definition, beta: Any, alpha: Any
+    lowering: Lowering, total: Definition, left: Definition, right: Definition, beta: Any, alpha: Any
 ) -> Definition:
-    return added(total, product(left, right, "addmm"), beta, alpha)
+    return added(total, product(lowering.target, left, right, "addmm"), beta, alpha)
 
 
 @rule("addbmm")
 def _addbmm(
-    _lowering: Lowering, total: Definition, left: Definition, right: Definition, beta: Any, alpha: Any
+    lowering: Lowering, total: Definition, left: Definition, right: Definition, beta: Any, alpha: Any
 ) -> Definition:
     rows, depth = left.shape[1], left.shape[0] * left.shape[2]
     wide = reshaped(permuted(left, (1, 0, 2)), (rows, depth))
-    return added(total, product(wide, reshaped(right, (depth, right.shape[2])), "addbmm"), beta, alpha)
+    return added(
+        total, product(lowering.target, wide, reshaped(right, (depth, right.shape[2])), "addbmm"), beta, alpha
+    )
 
 
-def vector_product(matrix_: Definition, vector: Definition) -> Definition:
-    found = product(matrix_, reshaped(vector, (*vector.shape, 1)), "mv")
+def vector_product(target: Target, matrix_: Definition, vector: Definition) -> Definition:
+    found = product(target, matrix_, reshaped(vector, (*vector.shape, 1)), "mv")
     return reshaped(found, found.shape[:-1])
 
 
 @rule("mv")
-def _mv(_lowering: Lowering, left: Definition, right: Definition) -> Definition:
-    return vector_product(left, right)
+def _mv(lowering: Lowering, left: Definition, right: Definition) -> Definition:
+    return vector_product(lowering.target, left, right)
 
 
 @rule("addmv")
 def _addmv(
-    _lowering: Lowering, total: Definition, left: Definition, right: Definition, beta: Any, alpha: Any
+    lowering: Lowering, total: Definition, left: Definition, right: Definition, beta: Any, alpha: Any
 ) -> Definition:
-    return added(total, vector_product(left, right), beta, alpha)
+    return added(total, vector_product(lowering.target, left, right), beta, alpha)
 
 
 @rule("dot")

@@ -16,31 +16,17 @@ from typing import Any
 import numpy as np
 
 from weft.core.dtypes import HALVES, as_dtype
-from weft.native.cpu.philox_text import BLOCK, LANES, draw
-from weft.native.ir.definitions import Definition, Direct, Number, Shape, reshaped, sliced
+from weft.native.ir.definitions import Definition, Number, Shape, reshaped, sliced
 from weft.native.ir.scalar import FLOATS, Builder, Value
-from weft.native.ir.sizes import greatest, is_told_late, least, whole_number
+from weft.native.ir.sizes import is_told_late, whole_number
+from weft.native.lower.draws import Drawn
 from weft.native.lower.indexing import fail
 from weft.native.lower.joining import part, whole
 from weft.native.lower.lowering import Lowering, Unlowered, point, rule
 from weft.native.lower.pointwise import made, result_of
-from weft.native.plan.work import CHUNK, MOST_CHUNKS
-from weft.native.program.drawing import Drawn
 from weft.ops import philox
 
 WORD = 2**64
-
-
-def words(drawn: Drawn, shape: Shape, type_: str, threshold: int = 0) -> Direct:
-    """The words of a draw, of type u32 or u64; or (b1) whether words of 32 bits are below the threshold."""
-    count = math.prod(shape)
-    rows = -(-count // LANES[type_])
-    return Direct(
-        shape=shape, type=type_, name="below" if type_ == "b1" else "words", call=None,
-        operands=[drawn.seeds], function=f"draw {type_}", text=draw(type_),
-        numbers=(drawn.number, count, threshold), rows=rows,
-        chunks=greatest(1, least(rows, rows * BLOCK // CHUNK, MOST_CHUNKS)), work=rows * BLOCK,
-    )  # fmt: skip
 
 
 class Formulas:
@@ -149,7 +135,7 @@ def mapped(
         floats = [b.cast(float_of(b, value, given), f.float) for value in parameters]
         return b.cast(formula(b, f, values[0], *floats), type_)
 
-    return made(make, shape, type_, [words(drawn, shape, f"u{bits}"), *told], name)
+    return made(make, shape, type_, [drawn.words(shape, f"u{bits}"), *told], name)
 
 
 def float_of(b: Builder, value: Any, given: Iterator[Value]) -> Value:
@@ -197,7 +183,7 @@ def standard_normal(drawn: Drawn, shape: Shape, type_: str) -> Definition:
     bits = bits_of(type_)
     count = math.prod(shape)
     pairs = -(-count // 2)
-    raw = words(drawn, (2 * pairs,), f"u{bits}")
+    raw = drawn.words((2 * pairs,), f"u{bits}")
     operands = [sliced(raw, 0, start, 2, pairs) for start in (0, 1)]
 
     def side(number: int) -> Any:
@@ -208,7 +194,7 @@ def standard_normal(drawn: Drawn, shape: Shape, type_: str) -> Definition:
 
         return make
 
-    both = whole((2 * pairs,), type_, "normal")
+    both = whole(drawn.target, (2 * pairs,), type_, "normal")
     for number in (0, 1):
         part(both, made(side(number), (pairs,), type_, operands, "normal"), number, (2,))
     return reshaped(sliced(both, 0, 0, 1, count) if count % 2 else both, shape)
@@ -361,7 +347,7 @@ def bernoulli(lowering: Lowering, drawn: Drawn, p: Any) -> Definition:
     threshold = math.ceil(float(p) * 2**32)
     if threshold == 2**32:
         return point(lambda b, _v, _p: b.const(1, type_), shape, type_, (), "bernoulli", 0)
-    below = words(drawn, shape, "b1", threshold)
+    below = drawn.words(shape, "b1", threshold)
     return made(lambda b, v, _p: b.cast(v[0], type_), shape, type_, [below], "bernoulli")
 
 
@@ -379,7 +365,7 @@ def _bernoulli_by(lowering: Lowering, drawn: Drawn, p: Definition) -> Definition
         threshold = b.mul(b.cast(values[1], "f64"), b.const(2.0**32, "f64"))
         return b.cast(b.lt(b.cast(values[0], "f64"), threshold), type_)
 
-    return made(make, shape, type_, [words(drawn, shape, "u32"), p], "bernoulli")
+    return made(make, shape, type_, [drawn.words(shape, "u32"), p], "bernoulli")
 
 
 @rule("bernoulli", numbers="floats")

@@ -14,60 +14,29 @@ from typing import Any
 import numpy as np
 
 from weft.core.dims import wrap_dim
-from weft.native.cpu import scatter_text
-from weft.native.cpu.engine import host
-from weft.native.ir.definitions import Definition, Direct, Shape, broadcast, reshaped, sliced, view
+from weft.native.ir.definitions import Definition, Shape, broadcast, reshaped, sliced, view
 from weft.native.ir.scalar import Builder, Value
-from weft.native.ir.sizes import broadcast_shape, greatest, least
+from weft.native.ir.sizes import broadcast_shape
 from weft.native.lower.folds import cast
 from weft.native.lower.indexing import TABULATED, checked, index_axes, not_empty, table
 from weft.native.lower.lowering import Lowering, Unlowered, number, point, rule
 from weft.native.lower.pointwise import made, result_of
 from weft.native.plan.units import row_major
-from weft.native.plan.work import CHUNK
 from weft.ops.record import REGISTRY
-
-ROW = 4
-"""How long a row of some columns takes, in ns."""
-
-
-def direct(
-    name: str, text: str, shape: Shape, type_: str, operands: list[Definition], numbers: Sequence[int],
-    blocks: int, rows: int,
-) -> Definition:  # fmt: skip
-    """A function that goes through all rows for each block of columns."""
-    work = blocks * rows * ROW
-    in_memory = [
-        point(lambda _b, v, _p: v[0], each.shape, each.type, (each,), "rows", 0) for each in operands
-    ]
-    return Direct(
-        shape=shape, type=type_, name=name, call=None, operands=in_memory, function=name, text=text,
-        numbers=tuple(numbers), rows=blocks, chunks=greatest(1, least(blocks, work // CHUNK, 16)), work=work,
-    )  # fmt: skip
-
-
-def blocks_of(columns: int, type_: str) -> tuple[int, bool]:
-    """How many blocks some columns are, and whether these are single ones."""
-    if columns == 1:
-        return 1, True
-    lanes = host()[2] // scatter_text.BYTES[type_]
-    return -(-columns // lanes), False
 
 
 def scattered(
-    kind: str, base: Definition, places: Definition, values: Definition, columns: int, name: str
-) -> Definition:
+    lowering: Lowering, kind: str, base: Definition, places: Definition, values: Definition, columns: int,
+    name: str,
+) -> Definition:  # fmt: skip
     """`base` with rows of `values` put (or added) where `places` say, in elements from its beginning."""
-    type_ = base.type
-    if type_ not in scatter_text.TYPES:
-        raise Unlowered(f"scatter of dtype {type_}")
-    blocks, single = blocks_of(columns, type_)
-    text = scatter_text.scatter(type_, kind, host()[2], single)
-    operands = [base, places, cast(values, type_)]
-    numbers = [base.size, places.size, columns]
-    return direct(
-        name, text, base.shape, type_, operands, numbers, blocks, base.size // columns + places.size
-    )
+    rows = in_memory(cast(values, base.type))
+    return lowering.target.scattered(kind, in_memory(base), in_memory(places), rows, columns, name)
+
+
+def in_memory(value: Definition) -> Definition:
+    """A copy that lies row by row."""
+    return point(lambda _b, v, _p: v[0], value.shape, value.type, (value,), "rows", 0)
 
 
 def zeros(shape: Shape, type_: str) -> Definition:
@@ -105,7 +74,7 @@ def along(
             values = sliced(values, place, 0, 1, size)
     else:
         values = point(lambda b, _v, _p: number(b, source, x.type), places.shape, x.type, (), name, 0)
-    found = scattered(kind, whole, flat_places(whole.shape, axis, at), values, 1, name)
+    found = scattered(lowering, kind, whole, flat_places(whole.shape, axis, at), values, 1, name)
     return reshaped(found, x.shape)
 
 
@@ -159,7 +128,7 @@ def in_rows(
     at = checked(lowering, reshaped(index, (index.size,)), -size if low else 0, size)
     places, columns = rows_along(whole, dim, at)
     values = reshaped(source, (places.size, columns))
-    return reshaped(scattered(kind, whole, places, values, columns, name), x.shape)
+    return reshaped(scattered(lowering, kind, whole, places, values, columns, name), x.shape)
 
 
 @rule("index_add")
@@ -215,7 +184,7 @@ def _embedding_backward(
             lambda b, v, _: b.select(b.eq(v[1], b.const(padding, "i64")), b.like(0, v[0]), v[0]),
             rows.shape, type_, (rows, reshaped(at, (index.size, 1))), "padding",
         )  # fmt: skip
-    return scattered("add", zeros(shape, type_), places, rows, width, "embedding_backward")
+    return scattered(lowering, "add", zeros(shape, type_), places, rows, width, "embedding_backward")
 
 
 # -- tensors as indices --------------------------------------------------------------------------------------
@@ -253,7 +222,7 @@ def put(
 
     places = point(make, shape[:lead], "i64", operands, "places", 6)
     rows = reshaped(broadcast(values, shape), (prod(shape[:lead]), columns))
-    return scattered(kind, x, reshaped(places, (places.size,)), rows, columns, "index_put")
+    return scattered(lowering, kind, x, reshaped(places, (places.size,)), rows, columns, "index_put")
 
 
 def first_rows(axis: Definition, lead: int, shape: Shape) -> Definition:
@@ -282,7 +251,7 @@ def _take_backward(lowering: Lowering, g: Definition, index: Definition, _shape:
     not_empty(g)
     at = checked(lowering, index, -prod(shape), prod(shape))
     flat = reshaped(at, (at.size,))
-    return scattered("add", zeros(shape, type_), flat, reshaped(g, (at.size,)), 1, "take_backward")
+    return scattered(lowering, "add", zeros(shape, type_), flat, reshaped(g, (at.size,)), 1, "take_backward")
 
 
 # -- places that are known -----------------------------------------------------------------------------------
@@ -301,7 +270,7 @@ def gathered_back(lowering: Lowering, g: Definition, forward: Any) -> Definition
         lambda b, v, _: b.select(b.lt(v[1], b.const(0, "i64")), b.like(0, v[0]), v[0]),
         at.shape, type_, (reshaped(g, (g.size,)), at), "values",
     )  # fmt: skip
-    return scattered("add", zeros(shape, type_), places, values, 1, lowering.op.name)
+    return scattered(lowering, "add", zeros(shape, type_), places, values, 1, lowering.op.name)
 
 
 @rule("border_backward")
@@ -318,14 +287,11 @@ def _border_backward(lowering: Lowering, g: Definition, _shape: Any, pad: Any, m
 # -- running folds -------------------------------------------------------------------------------------------
 def running(lowering: Lowering, kind: str, operands: list[Definition], dim: int, name: str) -> Definition:
     x = operands[0]
-    if x.type not in scatter_text.TYPES or not x.size:
-        raise Unlowered(f"a cumulative op of dtype {x.type} or of an empty tensor")
-    axis = wrap_dim(dim, len(x.shape))
-    outer, length, columns = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
-    blocks, single = blocks_of(columns, x.type)
+    if not x.size:
+        raise Unlowered("a cumulative op of an empty tensor")
     carrier = "f64" if x.type == "f32" and not lowering.gives_halves else x.type  # as eager's
-    text = scatter_text.scan(x.type, kind, host()[2], single, carrier)
-    return direct(name, text, x.shape, x.type, operands, (length, columns, blocks), outer * blocks, length)
+    axis = wrap_dim(dim, len(x.shape))
+    return lowering.target.scanned(kind, [in_memory(each) for each in operands], axis, carrier, name)
 
 
 @rule("cumsum")

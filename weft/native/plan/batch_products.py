@@ -20,7 +20,6 @@ from itertools import count
 from typing import Final
 
 from weft.native.ir.definitions import Definition, Direct, Given, Matrix, Part, Point, Product, Stack
-from weft.native.lower.joining import NOTHING
 from weft.native.plan.common_definitions import CommonDefinitions
 from weft.native.plan.rewrite import Rule
 
@@ -136,7 +135,7 @@ class Stacking:
         if key not in self.made:
             self.made[key] = Stack(
                 shape=(len(found) * found[0].depth, first.leading), type=found[0].type, name="stack",
-                call=None, operands=bases, function="stack", text=NOTHING, numbers=(), rows=1, chunks=1,
+                call=None, operands=bases, function="stack", text="", numbers=(), rows=1, chunks=1,
                 work=1,
             )  # fmt: skip
         return self.made[key], Matrix(operand, 0, left, first.leading, 0)

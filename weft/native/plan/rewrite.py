@@ -9,7 +9,7 @@ one definition, and nothing of those that read it.
 A rule is a class: which kinds of definitions it is shown (`kinds`), what it does with one (`visit`), whether
 it has to do with a program at all (`applies`), and which rules go before it if so (`first`). There is one
 object of it for each program. The lists of rules, in the order in which they are applied, stand where
-programs are planned, in `weft.native.program.executable`.
+programs are planned, in `weft.native.program.planning`.
 """
 
 from __future__ import annotations

@@ -12,47 +12,16 @@ between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import prod
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from weft.core.generator import Drawn as Stretches
 from weft.core.generator import Generator, default_generator, is_apart
-from weft.core.records import record
-from weft.ops import philox
-
-GENERATOR: Final = "generator"
-
-
-@record(frozen=True, slots=True)
-class Stream:
-    """A generator that is an input."""
-
-    number: int
-
-
-@record(frozen=True, slots=True)
-class Drawn:
-    """A draw of a program: where its seeds stand, and its number among them."""
-
-    seeds: Any
-    number: int
-    dtype: Any
-    """NumPy's, of the result: rules compute halves in float32, and do not see them."""
-
 
 Source = int | Generator | None
 """An input, a generator that is known, or the default one."""
-
-
-def blocks_of(stream: str, given: dict[str, Any], result: Any) -> int:
-    """How many counter blocks a sampler takes that draws this; its tensors are known by their shapes."""
-    count = prod(result.shape)
-    if stream == "multinomial":
-        count = philox.multinomial_count(given["input"].shape, given["num_samples"], given["replacement"])
-    return philox.blocks(stream, count, result.dtype)
 
 
 class Draws:
@@ -117,15 +86,3 @@ class Draws:
             for number in reversed(range(first, end)):
                 key, offset = numbers[2 * number : 2 * number + 2]
                 generator.take_back(key, offset, parts[number - first])
-
-
-def sampled(op: Callable[..., Any], slot: int, number: int) -> Callable[..., Any]:
-    """A sampler's own array kernel, on the seeds of a call in the place of its generator."""
-
-    def run(*bound: Any) -> Any:
-        key, offset = bound[slot][2 * number : 2 * number + 2].tolist()
-        stream = Generator().manual_seed(key)
-        stream.set_offset(offset)
-        return op(*bound[:slot], stream, *bound[slot + 1 :])
-
-    return run

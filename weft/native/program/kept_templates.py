@@ -28,12 +28,11 @@ from weft.core.symbolic import Symbolic
 from weft.graph.node import SYMBOL
 from weft.native.cpu import tiers
 from weft.native.cpu.engine import Functions
-from weft.native.cpu.outside import table
-from weft.native.ir.sizes import OPEN, ORDERS, Amount, Size, Sizes, now
+from weft.native.cpu.runner import Runner
+from weft.native.ir.sizes import OPEN, ORDERS, Amount, Size, Sizes
 from weft.native.lower.opening import Places, algebra_of, layout_of, values_of
 from weft.native.program.cache import key_of, store
-from weft.native.program.drawing import Draws
-from weft.native.program.open_rows import OpenRows
+from weft.native.program.program import Program
 from weft.native.program.stored import (
     MOST_CONSTANTS,
     PLAIN,
@@ -50,7 +49,9 @@ MOST_KEPT: Final = 8
 """How many templates of a graph are kept, at most."""
 FACTS: Final = ("size", "inputs", "multiplies", "splits", "givens", "written", "numbers")
 """What of a template is numbers that sizes do not change."""
-TABLES: Final = ("records", "rows", "formulas", "results", "draws", "constants", "choices")
+TABLES: Final = ("functions", "records", "rows", "made", "strides", "arena", "arena_bytes", "outputs",
+                 "draws", "constants")  # fmt: skip
+"""What may depend on them, or is an array."""
 
 
 # -- keys ----------------------------------------------------------------------------------------------------
@@ -173,20 +174,15 @@ class Writer:
 
 def content_of_template(template: Template, symbols: Mapping[Symbol, int]) -> bytes | None:
     """A template as bytes; None where Python does some of its steps, or it is for one size alone."""
-    first = template.first
-    if first.python or template.is_narrow:
+    program = template.program
+    if template.first.python or template.is_narrow:
         return None
     writer = Writer(symbols)
-    functions = first.functions
     try:
         conditions = [[writer.expression(each), truth] for each, truth in template.conditions.items()]
         until = len(writer.nodes)
-        rows = [[name, *row[1:]] for name, row in zip(first.names, first.rows, strict=True)]
-        values = (
-            first.records, rows, first.formulas, first.results_of_call, [*template.others["draws"]],
-            first.constants, {symbol.name: name for symbol, name in first.choices.items()},
-        )  # fmt: skip
-        tables = {name: writer.value(value) for name, value in zip(TABLES, values, strict=True)}
+        tables = {name: writer.value(getattr(program, name)) for name in TABLES}
+        tables["choices"] = writer.value({symbol.name: name for symbol, name in program.choices.items()})
     except (Unkept, KeyError, TypeError) as error:
         let_through(error)
         reason = str(error)
@@ -194,13 +190,9 @@ def content_of_template(template: Template, symbols: Mapping[Symbol, int]) -> by
         return None
     if sum(map(len, writer.blobs)) > MOST_CONSTANTS:
         return None
-    objects: dict[str, list[str]] = {}
-    for name, module in functions.modules.items():
-        objects.setdefault(module.key, []).append(name)
     head = {
         "nodes": writer.nodes, "until": until, "conditions": conditions, "tables": tables,
-        "facts": {name: getattr(first, name) for name in FACTS}, "objects": objects,
-        "drafts": sorted({module.key for module in functions.drafts().values()}),
+        "facts": {name: getattr(program, name) for name in FACTS}, **template.first.functions.kept(),
     }  # fmt: skip
     data = json.dumps(head).encode()
     return struct.pack("<Q", len(data)) + data + b"".join(writer.blobs)
@@ -274,47 +266,25 @@ class Reader:
 KINDS: Final = {kind.__name__: kind for kind in (int, float, bool)}
 
 
-class RestoredRows(OpenRows):
-    """The program of such a template for the sizes of a call."""
-
-    def __init__(self, reader: Reader, sizes: Sizes, inputs: Sequence[Any]) -> None:
-        data = reader.data
-        self.sizes, self.python, self.keep = sizes, {}, []
-        self.functions = Functions(drafts=tiers.are_used())
-        self.functions.restore(data["objects"], data["drafts"])
-        self.outside = table()
-        for name in FACTS:
-            setattr(self, name, data["facts"][name])
-        self.choices = {Symbol(at, int): name for at, name in reader.table("choices", sizes).items()}
-        for symbol, name in self.choices.items():
-            reader.values[symbol] = self.functions.address(name)
-        reader.read(len(data["nodes"]))
-        self.records, rows, self.formulas, self.results_of_call, self.open_draws, self.constants = [
-            reader.table(name, sizes) for name in TABLES[:-1]
-        ]
-        self.names = [row[0] for row in rows]
-        addresses = [self.functions.address(one) if type(one) is str else one for one in self.names]
-        self.rows = [[at, *row[1:]] for at, row in zip(addresses, rows)]
-        self.count = len(self.rows)
-        self.work = sum([max(now(row[4]), 0) for row in self.rows])
-        self.draws = Draws(now(self.open_draws)) if self.open_draws else None
-        self.code = self.written_rows()
-        self.outputs = now(self.results_of_call)
-        self.settle()
-        self.connect(inputs)
-
-
-class RestoredTemplate(Template):
-    """A template that an earlier process has made."""
-
-    def __init__(self, reader: Reader, sizes: Sizes, inputs: Sequence[Any]) -> None:
-        for each, truth in reader.conditions.items():
-            sizes.conditions[each] = truth
-            if each.op in ORDERS:
-                left, right = each.args
-                sizes.learn(each.op, left, right, truth)
-        first = RestoredRows(reader, sizes, inputs)
-        self.fill(sizes, first, first.open_draws, ())
+def read_template(reader: Reader, sizes: Sizes, inputs: Sequence[Any]) -> Template:
+    """The template that an earlier process has made; a KeyError where a function of it is gone."""
+    for each, truth in reader.conditions.items():
+        sizes.conditions[each] = truth
+        if each.op in ORDERS:
+            left, right = each.args
+            sizes.learn(each.op, left, right, truth)
+    data = reader.data
+    functions = Functions(drafts=tiers.are_used())
+    functions.restore(data["objects"], data["drafts"])
+    choices = {Symbol(at, int): name for at, name in reader.table("choices", sizes).items()}
+    for symbol, name in choices.items():
+        reader.values[symbol] = functions.address(name)
+    reader.read(len(data["nodes"]))
+    tables = {name: reader.table(name, sizes) for name in TABLES}
+    program = Program(choices=choices, sizes=sizes, **data["facts"], **tables)
+    first = Runner(program, functions, inputs)
+    first.is_restored = True
+    return Template(first)
 
 
 class KeptTemplates:
@@ -346,7 +316,7 @@ class KeptTemplates:
             algebra = algebra_of(self.graph)
             assert algebra is not None
             try:
-                found = RestoredTemplate(reader, Sizes(algebra.copied(values), values), self.arrays)
+                found = read_template(reader, Sizes(algebra.copied(values), values), self.arrays)
             except KeyError as error:  # an object that it needs is gone
                 let_through(error)
                 return None

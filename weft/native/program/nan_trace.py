@@ -22,11 +22,11 @@ from weft.graph.effects import effect
 from weft.graph.graph import Graph
 from weft.graph.interpreter import run
 from weft.graph.node import Node
-from weft.native.backend import Compiled, told
-from weft.native.lower.lowering import Lowering
-from weft.native.program.executable import Executable, planned
-from weft.native.program.program import Program
+from weft.native.backend import Compiled
+from weft.native.cpu.runner import Runner
+from weft.native.cpu.target import Cpu
 from weft.native.program.stepping import Shown, Stepping
+from weft.native.target import Running
 
 REMEDY: Final = "WEFT_DEBUG=step prints each op of a call with its operands"
 
@@ -124,7 +124,7 @@ def described(node: Node, kind: str) -> str:
     return f"{kind} comes from {name}{place}; {REMEDY}"
 
 
-class Traced(Executable):
+class Traced(Runner):
     """A program that reports the first step producing NaN or an infinity."""
 
     looks = False
@@ -144,14 +144,8 @@ class Traced(Executable):
 class Tracing(Compiled):
     """A graph whose programs are all traced."""
 
-    opens = False
     faults: Sequence[Fault] = ()
     """Of the latest call."""
-
-    def made(self, arrays: list[Any]) -> Program:
-        module = self.module_for(arrays)
-        outputs, plan, homes = planned(Lowering(module.graph, arrays), module)
-        return told(Traced(outputs, plan, arrays, homes), arrays, self.graph_module)
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         graph, before = self.graph_module.graph, list(inputs)
@@ -164,7 +158,10 @@ class Tracing(Compiled):
             warn(described(node, fault.kind) if node is not None else f"{fault}; {REMEDY}", "RuntimeWarning")
         return results
 
-    def results(self, program: Program, inputs: tuple[Any, ...], values: list[Any]) -> tuple[Any, ...]:
+    def results(self, program: Running, inputs: tuple[Any, ...], values: list[Any]) -> tuple[Any, ...]:
         if isinstance(program, Traced):
             self.faults = program.faults
         return super().results(program, inputs, values)
+
+
+traced: Final = Cpu(Traced)

@@ -1,50 +1,43 @@
-"""Running: programs on arrays.
+"""Programs as data: what is planned, printed, kept on disk, and run by a target.
 
-Takes the records of a program and the arrays of a call; gives the arrays of its outputs. One idea: everything
-that does not depend on addresses is at hand as plain numbers, so that a call takes a block, makes its
-outputs, and goes; and a program that an earlier process has made can be run without making it again.
+Gives one frozen record. One idea: nothing in it is an address, so it means the same in every process and on
+every machine of its target; what runs it (`weft.native.cpu.runner`, `weft.native.reference.target`) has
+memory and code, and is made of it.
+
+# Note [Places]
+Each value that lies in memory has a place: a number, by which records name it. A call fills in addresses:
+    inputs                  where the arrays that are given lie; floats, too, are read where Python has them
+    constants               always the same
+    values on the way       somewhere in the call's block: see `weft.native.plan.memory`
+    outputs                 arrays of their own
+    results of array kernels (`Opaque`)       wherever these have put them
+
+# Note [Open numbers]
+Where sizes are open, numbers are expressions over them (`weft.native.ir.sizes`), which also know what they
+are in the call for which the program was planned. What planning has decided of sizes are the conditions of
+the template that holds the program: see `weft.native.program.template`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.core.records import record
-from weft.native.cpu import blas, tiers
-from weft.native.cpu.calls import (
-    ALIGNED,
-    CHANGED,
-    FAILED,
-    FIXED,
-    FROM_ARRAY,
-    FROM_BLOCK,
-    FROM_FLOAT,
-    TABLE_FIELDS,
-    WRITEABLE,
-    address,
-    check_row,
-    function_address,
-)
-from weft.native.cpu.engine import Functions
-from weft.native.cpu.pool import pool
-from weft.native.plan.memory import blocks
-from weft.native.program.drawing import Draws
+from weft.core.expressions import Symbol
+from weft.core.records import record, replace
+from weft.native.ir.sizes import Size, Sizes, now
 
-Step = Callable[[list[Any], int, int], None]
-MOST_ON_STACK = 4096
-"""How many addresses a call may have on the stack."""
-LONG = 20_000
-"""From how many ns on a program lets other threads use the interpreter."""
+if TYPE_CHECKING:
+    from weft.native.program.listing import Listing
+
+ROW = 6
+"""How many numbers a row of a step has: rows, chunks, work, and three of the steps that may run with it."""
 
 
-@record(frozen=True, slots=True)
-class Fixed:
-    """A float among the inputs for which a program is made, and which is a part of it."""
-
-    value: float
+WORK = 2
+"""Where the work of a step stands in its row."""
 
 
 class Changed(Exception):
@@ -55,246 +48,104 @@ class Failed(Exception):
     """Something that the program relies upon does not hold; it has written nothing."""
 
 
-@record(frozen=True, slots=True)
-class Frame:
-    """All that it takes to run a program without Python. Inputs are numbered as the graph's are."""
-
-    places: int
-    givens: list[tuple[int, int]]
-    """(place, input)"""
-    constants: list[tuple[int, Any]]
-    """(place, array)"""
-    arena: list[tuple[int, int]]
-    """(place, offset in the block)"""
-    arena_bytes: int
-    made: list[tuple[int, tuple[int, ...], Any]]
-    """(place, shape, dtype) of outputs that a call makes."""
-    strides: list[tuple[int, ...] | None]
-    """Of these, in bytes; None is row by row."""
-    numbers: list[int]
-    """Places among these that become numbers of Python's."""
-    outputs: list[int | tuple[str, Any]]
-    """A place; or ("input", its number); or ("constant", an object, of which arrays are to be copied)."""
-    written: list[tuple[int, int]]
-    """(place, input) of inputs that the program writes: these must be writeable, and must not overlap any
-    other input."""
-    code: int
-    count: int
-    outside: int
-    multiplies: bool
-    """Whether BLAS is to use one thread meanwhile: `blas.guard` is then an argument of `run`."""
-    seeds: int
-    """The place of seeds, where it draws."""
-
-
+@record(frozen=True, slots=True, eq=False, kw_only=True)
 class Program:
-    """Records with all that it takes to run them."""
+    """A planned program; see Note [Open numbers]. By step are `functions`, `records` and `rows`."""
 
     size: int
-    """How many places there are; see Note [Places] in `weft.native.program.executable`."""
+    """How many places there are; see Note [Places]."""
     inputs: int
     """How many inputs; the last are the seeds, where it draws: see Note [Seeds] in
     `weft.native.program.drawing`.
     """
-    draws: Draws | None
-    functions: Functions
-    """Machine code, held."""
-    outside: Any
+    functions: Sequence[Any]
+    """Names of functions; a number that chooses one among `choices`; "" where Python does a step."""
+    records: Sequence[Sequence[Any]]
+    """What functions are given; nothing where Python does a step."""
+    rows: Sequence[Sequence[Any]]
+    """See Note [Records of a program] in `weft.native.cpu.pool`, without addresses."""
+    choices: Mapping[Symbol, str]
+    """Functions among which open sizes choose, by the symbols that stand for them."""
     multiplies: bool
-    code: Any
-    """See Note [Records of a program] in `weft.native.cpu.pool`."""
-    count: int
-    work: int
-    """How long all steps take, in ns, roughly."""
+    """Whether a library of products is called."""
     splits: bool
     """Whether other threads can help."""
-    python: dict[int, tuple[Step, int]]
-    """Steps that Python does, with the places of their results."""
-    looked_at: list[tuple[int, tuple[int, ...], Any, int]]
-    """What these read of the block: place, shape, dtype, offset."""
-    givens: list[tuple[int, int]]
-    constants: list[tuple[int, Any]]
-    made: list[tuple[int, tuple[int, ...], Any]]
-    strides: list[tuple[int, ...] | None]
-    """Of outputs that do not lie row by row, in bytes."""
-    numbers: list[int]
-    """Places of outputs that are numbers of Python's."""
-    arena: list[tuple[int, int]]
-    arena_bytes: int
-    written: list[tuple[int, int]]
-    outputs: list[int | tuple[str, Any]]
-    keep: list[Any]
-    """What records point to."""
-    results: list[tuple[str, Any]]
-    frame: Frame | None
-    piecewise: bool = False
-    """Whether steps are run apart though none needs Python."""
-    looks: bool = True
-    """Whether a call sees by itself that inputs are not as the program was made for."""
-    key: str | None = None
-    """Under which it is on disk."""
-    keep_again: Callable[[], None] | None = None
-    """Has the disk keep it as it is now."""
-    calls: int = 0
-    """How often Python has run it, up to twice: see Note [Drafts] in `weft.native.cpu.tiers`."""
+    givens: Sequence[tuple[int, int]]
+    """(place, input)"""
+    constants: Sequence[tuple[int, Any]]
+    """(place, array)"""
+    written: Sequence[tuple[int, int]]
+    """(place, input) of inputs that the program writes: these must be writeable, and must not overlap any
+    other input."""
+    numbers: Sequence[int]
+    """Places of outputs that become numbers of Python's."""
+    draws: Sequence[tuple[Any, Any]]
+    """From which generator, and how many counter blocks."""
+    outputs: Sequence[Any]
+    """A place; or ("input", its number); or ("constant", an object, of which arrays are to be copied)."""
+    made: Sequence[tuple[int, Any, Any]]
+    """(place, shape, dtype) of outputs that a call makes."""
+    strides: Sequence[Any]
+    """Of these, in bytes; None is row by row."""
+    arena: Sequence[tuple[int, Any]]
+    """(place, offset in the block)"""
+    arena_bytes: Any
+    looked_at: Sequence[tuple[int, Any, Any, Any]] = ()
+    """What Python reads of the block: place, shape, dtype, offset."""
+    sizes: Sizes | None = None
+    """Those that are open."""
+    listing: Listing | None = None
+    """What it was planned from, for who prints it or runs it step by step; not kept on disk."""
 
-    def connect(self, inputs: Sequence[Any]) -> None:
-        """Settles how a call finds what the records name, for inputs that are laid out as these."""
-        inputs = inputs if self.draws is None else [*inputs, self.draws.example]
-        over = {place for place, _ in self.written}
-        flags = {n: ALIGNED | WRITEABLE if place in over else ALIGNED for place, n in self.givens}
-        checks = [check_row(n, inputs[n], needed, self.keep) for n, needed in flags.items()]
-        floats = {n for n, value in enumerate(inputs) if isinstance(value, float)}
-        fills = [[p, FROM_FLOAT if number in floats else FROM_ARRAY, number] for p, number in self.givens]
-        fills += [[place, FROM_ARRAY, self.inputs + k] for k, (place, _, _) in enumerate(self.made)]
-        fills += [[place, FROM_BLOCK, offset] for place, offset in self.arena]
-        fills += [[place, FIXED, address(array)] for place, array in self.constants]
-        self.write_table(checks, fills)
-        made = {place: number for number, (place, _, _) in reversed(list(enumerate(self.made)))}
-        self.results = [self.result(each, made) for each in self.outputs]
-        passed = self.draws is not None and self.draws.needs_inputs
-        simple = not (self.python or passed)
-        self.frame = self.make_frame() if simple else None
+    @property
+    def count(self) -> int:
+        return len(self.rows)
 
-    def write_table(self, checks: list[list[int]], fills: list[list[int]]) -> None:
-        """See Note [Table of a program] in `weft.native.cpu.calls`."""
-        kept = [np.array(rows or [[0]], np.int64) for rows in (checks, fills)]
-        guard = blas.guard() if self.multiplies else None
-        long = self.work > LONG
-        self.table = np.array(
-            [
-                self.size, address(self.code), self.count, address(self.outside),
-                0 if guard is None else address(guard), len(checks), address(kept[0]), len(fills),
-                address(kept[1]), int(long), function_address("PyEval_SaveThread"),
-                function_address("PyEval_RestoreThread"),
-            ],
-            np.int64,
-        )  # fmt: skip
-        assert len(self.table) == TABLE_FIELDS
-        self.keep += [*kept, guard]
-        self.here = address(self.table)
+    @property
+    def work(self) -> int:
+        """How long all steps take, in ns, roughly."""
+        return sum([max(now(row[2]), 0) for row in self.rows])
 
-    def make_frame(self) -> Frame | None:
-        last = self.inputs - 1 if self.draws is not None else None
-        return Frame(
-            places=self.size, givens=[each for each in self.givens if each[1] != last],
-            seeds=next((place for place, number in self.givens if number == last), self.size),
-            constants=self.constants, arena=self.arena, arena_bytes=self.arena_bytes,
-            made=self.made, strides=self.strides, numbers=self.numbers, outputs=self.outputs,
-            written=self.written, code=address(self.code),
-            count=self.count, outside=address(self.outside), multiplies=self.multiplies,
-        )  # fmt: skip
+    def settled(self) -> Program:
+        """The same for the sizes of the call for which it was planned, and for no others."""
+        if self.sizes is None:
+            return self
+        changes: dict[str, Any] = {name: now(getattr(self, name)) for name in OPEN}
+        names = [*self.choices.values()]
+        numbers = {symbol: number for number, symbol in enumerate(self.choices)}
+        values = {**self.sizes.values, **numbers}
+        functions = [
+            names[each.expression.evaluate(values)] if type(each) is Size else each for each in self.functions
+        ]
+        return replace(self, **changes, functions=functions, choices={}, sizes=None)
 
-    def result(self, output: int | tuple[str, Any], made: dict[int, int]) -> tuple[str, Any]:
-        """Where a result is found after a call: among the items of its list, by place, or at hand. `made`:
-        the numbers of what is made, by place.
-        """
+
+OPEN = ("records", "rows", "draws", "outputs", "made", "strides", "arena", "arena_bytes", "looked_at")
+"""What of a program may be open, besides the functions."""
+
+
+def results_of(program: Program, outputs: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Where results are found after a call: among its inputs, behind which new arrays are put; by place, or
+    at hand. `outputs` are the program's, with the numbers of a call."""
+    made = {place: number for number, (place, _, _) in reversed(list(enumerate(program.made)))}
+    results: list[tuple[str, Any]] = []
+    for output in outputs:
         if not isinstance(output, int):
-            return output
-        number = made.get(output)
-        if number is None:
-            return "place", output
-        return "number" if output in self.numbers else "item", self.inputs + number
+            results.append(output)
+        elif output not in made:
+            results.append(("place", output))
+        else:
+            how = "number" if output in program.numbers else "item"
+            results.append((how, program.inputs + made[output]))
+    return results
 
-    # -- drafts ----------------------------------------------------------------------------------------------
-    def ask(self) -> None:
-        """It is used: its code is worth more."""
-        if self.functions.drafts():
-            tiers.ask(self)
-        elif self.functions.moved:  # for a program that shares them
-            self.improve()
-        self.calls = 2
 
-    def improve(self) -> None:
-        """Exchanges drafts for code of the full level, which gives the same bits."""
-        moved = self.functions.improve()
-        old = [row for row in self.code[: self.count] if int(row[0]) in moved]
-        for row in old:
-            row[0] = moved[int(row[0])]
-        if old and self.keep_again is not None:
-            self.keep_again()
-
-    # -- calls -----------------------------------------------------------------------------------------------
-    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        """The results for these inputs, which are numbered as the graph's are. Raises Changed where they are
-        laid out otherwise."""
-        items = list(inputs)
-        if self.draws is None:
-            return self.run(items)
-        seeds = self.draws.take(inputs)
-        try:
-            return self.run([*items, seeds])
-        except BaseException:
-            self.draws.give_back(seeds, inputs)
-            raise
-
-    def run(self, items: list[Any]) -> list[Any]:
-        """The results for these inputs and seeds, behind which new arrays are put."""
-        if self.calls < 2:
-            if self.calls:
-                self.ask()
-            else:
-                self.calls = 1
-        for (_, shape, kind), strides in zip(self.made, self.strides):
-            items.append(np.ndarray(shape, kind, None, 0, strides))
-        threads = pool()
-        if self.splits and not threads.started:
-            threads.start()
-        block = blocks.take(self.arena_bytes) if self.arena_bytes else None
-        base = 0 if block is None else block.address
-        values: list[Any] = []
-        try:
-            if self.python or self.piecewise or self.table[0] > MOST_ON_STACK:
-                values = self.by_parts(threads, items, block, base)
-            else:
-                reached = threads.call(self.here, id(items), base, threads.here)
-                if reached < 0:
-                    raise Changed if reached == CHANGED else Failed
-        finally:
-            if block is not None:
-                blocks.give(block)
-        return [self.found(how, where, items, values) for how, where in self.results]
-
-    def found(self, how: str, where: Any, items: list[Any], values: list[Any]) -> Any:
-        if how in ("item", "input"):
-            return items[where]
-        if how == "place":
-            return values[where]
-        if how == "number":
-            return items[where].item()
-        return where.copy() if isinstance(where, np.ndarray) else where
-
-    def arrays_of(self, items: list[Any], block: Any) -> list[Any]:
-        """What lies at each place before the first step, of what Python may see."""
-        arrays: list[Any] = [None] * self.size
-        for place, number in self.givens:
-            arrays[place] = items[number]
-        for place, array in self.constants:
-            arrays[place] = array
-        for number, (place, _, _) in enumerate(self.made, self.inputs):
-            arrays[place] = items[number]
-        if self.python:
-            for place, shape, kind, offset in self.looked_at:
-                arrays[place] = np.ndarray(shape, kind, block.array, offset)
-        return arrays
-
-    def by_parts(self, threads: Any, items: list[Any], block: Any, base: int) -> list[Any]:
-        """Runs a program of which Python does some steps; gives all values that it has seen."""
-        buffers = np.zeros(max(self.size, 1), np.int64)
-        here = address(buffers)
-        if threads.prepare(self.here, id(items), base, here) == CHANGED:
-            raise Changed
-        arrays = self.arrays_of(items, block)
-        step, end = 0, base + (0 if block is None else block.room)
-        while True:
-            step = threads.steps(self.here, step, here, threads.here)
-            if step == FAILED:
-                raise Failed
-            if step >= self.count:
-                return arrays
-            while step in self.python:
-                function, target = self.python[step]
-                function(arrays, base, end)
-                if isinstance(arrays[target], np.ndarray):
-                    buffers[target] = address(arrays[target])
-                step += 1
+def found(how: str, where: Any, items: list[Any], values: list[Any]) -> Any:
+    """A result of a call, by `results_of`."""
+    if how in ("item", "input"):
+        return items[where]
+    if how == "place":
+        return values[where]
+    if how == "number":
+        return items[where].item()
+    return where.copy() if isinstance(where, np.ndarray) else where

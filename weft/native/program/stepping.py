@@ -1,9 +1,9 @@
 """Stepping: programs run record by record, with every value to look at.
 
-Takes a program and the inputs of a call; gives, step by step, what was read and written. One idea: records
-know nothing of how memory is shared, so each value gets an array of its own, which stays.
+Takes what runs a program and the inputs of a call; gives, step by step, what was read and written. One idea:
+records know nothing of how memory is shared, so each value gets an array of its own, which stays.
 
-    stepping = Stepping(program, arrays)
+    stepping = Stepping(runner, arrays)
     for step in stepping:
         print(step, step.writes)          # the step has run
     stepping.results()
@@ -21,10 +21,11 @@ import numpy as np
 from weft.core.records import record
 from weft.native.cpu.calls import address
 from weft.native.ir.definitions import Definition, Direct, Given, Reshape, View, operands_of
+from weft.native.ir.sizes import now
 from weft.native.plan.build import Built
 from weft.native.plan.order import reads_of, writes_of
-from weft.native.program.executable import Executable, is_ours, numpy_type
-from weft.native.program.program import Failed
+from weft.native.program.listing import is_ours, numpy_type, stacked
+from weft.native.program.program import Failed, found
 
 Source = tuple[Any, ...]
 Doing = Callable[[Any, Any, list[Any], int, int, int], None]
@@ -87,28 +88,31 @@ def place_text(lines: Sequence[Source]) -> str:
 class Stepping:
     """A call of a program, step by step. `doing` does the steps in place of their machine code."""
 
-    def __init__(self, program: Executable, inputs: Sequence[Any], doing: Doing | None = None) -> None:
-        if program.draws is not None:
-            inputs = [*inputs, program.draws.take(inputs)]
-        self.program, self.inputs, self.doing = program, list(inputs), doing
+    def __init__(self, runner: Any, inputs: Sequence[Any], doing: Doing | None = None) -> None:
+        program = runner.program.settled()
+        assert program.listing is not None
+        if runner.draws is not None:
+            inputs = [*inputs, runner.draws.take(inputs)]
+        self.runner, self.program, self.inputs, self.doing = runner, program, list(inputs), doing
+        self.listing = program.listing
         self.number = 0
         """Of the step that comes next."""
         self.seconds = 0.0
         """What the latest step took, without the time that looking at it takes."""
-        self.arrays: list[Any] = [None] * len(program.places)
+        self.arrays: list[Any] = [None] * program.size
         """What lies at each place; None where nothing has been put yet."""
         for place, number in program.givens:
             self.arrays[place] = np.asarray(inputs[number])
         for place, constant in program.constants:
             self.arrays[place] = constant
-        for place, value in program.values.items():
+        for place, value in self.listing.values.items():
             if is_ours(value):
-                self.arrays[place] = np.empty(value.shape, numpy_type(value.type))
+                self.arrays[place] = np.empty(now(value.shape), numpy_type(value.type))
         for (place, shape, kind), strides in zip(program.made, program.strides, strict=True):
             self.arrays[place] = np.ndarray(shape, kind, None, 0, strides)
-        for run in program.stacks(program.values)[0]:
+        self.runs, self.firsts = stacked(self.listing.values, self.listing.places)
+        for run in self.runs:
             self.put_together(run)
-        self.numbers = {address(kept): kept for kept in program.keep if isinstance(kept, np.ndarray)}
 
     def put_together(self, run: list[int]) -> None:
         """Has arrays lie one behind the other."""
@@ -117,56 +121,57 @@ class Stepping:
         ends = np.cumsum([array.size for array in arrays]).tolist()
         for place, array, end in zip(run, arrays, ends, strict=True):
             self.arrays[place] = memory[end - array.size : end].reshape(array.shape)
-        for place, first in self.program.stacks(self.program.values)[1].items():
+        for place, first in self.firsts.items():
             if first in run:
-                shape, start = self.program.values[place].shape, ends[run.index(first)]
+                shape, start = now(self.listing.values[place].shape), ends[run.index(first)]
                 start -= arrays[run.index(first)].size
                 self.arrays[place] = memory[start : start + int(np.prod(shape))].reshape(shape)
 
     def value(self, definition: Definition) -> Any:
         """What a definition is so far."""
-        return self.arrays[self.program.places[id(definition)]]
+        return self.arrays[self.listing.places[id(definition)]]
 
     def upcoming(self) -> list[Any]:
         """What the next step will read."""
-        return [self.value(value) for value in reads_of(self.program.plan.steps[self.number])]
+        return [self.value(value) for value in reads_of(self.listing.steps[self.number])]
 
     def step(self) -> Shown:
         """Runs the next step."""
-        number, program = self.number, self.program
-        each = program.plan.steps[number]
+        number, runner = self.number, self.runner
+        each = self.listing.steps[number]
         self.number += 1
         self.seconds = 0.0
-        if number in program.python:
-            function, _target = program.python[number]
+        if number in runner.python:
+            function, _target = runner.python[number]
             began = perf_counter()
             function(self.arrays, 0, 0)
             self.seconds = perf_counter() - began
         else:
-            self.native(each, [int(field) for field in program.code[number]])
+            self.native(each, number)
         if isinstance(each, Direct) and each.checks and self.value(each).item():
-            if program.draws is not None:
-                program.draws.give_back(self.inputs[-1], self.inputs)
+            if runner.draws is not None:
+                runner.draws.give_back(self.inputs[-1], self.inputs)
             raise Failed
         reads = tuple([self.value(value) for value in reads_of(each)])
         writes = tuple([self.value(value) for value in writes_of(each)])
         return Shown(number, ops_of(each), lines_of(each), reads, writes)
 
-    def native(self, each: Any, record: list[int]) -> None:
+    def native(self, each: Any, number: int) -> None:
         """Runs a record, chunk by chunk: see Note [Records of a program] in `weft.native.cpu.pool`."""
-        function, numbers, rows, chunks = record[:4]
+        rows, chunks = self.program.rows[number][:2]
         if self.doing is None:
+            function, numbers = map(int, self.runner.code[number, :2])
             starts = [0 if array is None else address(np.asarray(array)) for array in self.arrays]
             buffers = np.array(starts, np.int64)
         for chunk in range(chunks):
             low, high = rows * chunk // chunks, rows * (chunk + 1) // chunks
             if self.doing is None:
-                call, where = FUNCTION(function), (address(buffers), address(self.program.outside))
+                call, where = FUNCTION(function), (address(buffers), address(self.runner.outside))
                 began = perf_counter()
                 call(numbers, *where, low, high, chunk)
                 self.seconds += perf_counter() - began
             else:
-                self.doing(each, self.numbers[numbers], self.arrays, low, high, chunk)
+                self.doing(each, self.program.records[number], self.arrays, low, high, chunk)
 
     def __iter__(self) -> Iterator[Shown]:
         while self.number < self.program.count:
@@ -180,4 +185,4 @@ class Stepping:
     def results(self) -> list[Any]:
         """What the program gives, once all steps have run."""
         items = [*self.inputs, *[self.arrays[place] for place, _, _ in self.program.made]]
-        return [self.program.found(how, where, items, self.arrays) for how, where in self.program.results]
+        return [found(how, where, items, self.arrays) for how, where in self.runner.results]

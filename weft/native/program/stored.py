@@ -38,12 +38,11 @@ from weft.graph.effects import LIES
 from weft.graph.node import Node
 from weft.native.cpu import tiers
 from weft.native.cpu.blas import function
-from weft.native.cpu.calls import address
 from weft.native.cpu.engine import Functions, identity
-from weft.native.cpu.outside import table
+from weft.native.cpu.runner import Runner
+from weft.native.lower.opening import Fixed
 from weft.native.program.cache import key_of, store
-from weft.native.program.drawing import Draws
-from weft.native.program.program import Fixed, Program
+from weft.native.program.program import Program
 from weft.ops.record import REGISTRY, Op
 
 ROOT: Final = str(Path(__file__).resolve().parents[2])
@@ -56,8 +55,8 @@ FUNCTIONS: Final = (types.FunctionType, types.BuiltinFunctionType, type)
 MOST_CONSTANTS: Final = 1 << 22
 """How many bytes of constants are kept with a program."""
 WRITTEN: Final = "written"
-FACTS: Final = ("size", "inputs", "multiplies", "work", "splits", "givens", "arena", "arena_bytes", "written",
-                "numbers", "strides")  # fmt: skip
+FACTS: Final = ("size", "inputs", "multiplies", "splits", "givens", "arena", "arena_bytes", "written",
+                "numbers", "strides", "draws")  # fmt: skip
 """What of a program is numbers."""
 
 
@@ -236,20 +235,13 @@ def type_text(kind: np.dtype[Any]) -> str:
     return kind.name
 
 
-def content_of(program: Program) -> bytes | None:
-    """A program as bytes; None where Python does some of its steps."""
-    if program.python:
+def content_of(runner: Runner) -> bytes | None:
+    """A program as bytes, with its functions; None where Python does some of its steps."""
+    if runner.python:
         return None
-    functions = program.functions
-    kept = {address(each): each for each in program.keep if isinstance(each, np.ndarray)}
-    rows = program.code[: program.count].tolist()
-    names = functions.names()  # asked for behind the rows, which another thread may improve
-    records = []
-    for row in rows:
-        records.append([names[row[0]], kept[row[1]].tolist(), *row[2:]])
-    objects: dict[str, list[str]] = {}
-    for name, module in functions.modules.items():
-        objects.setdefault(module.key, []).append(name)
+    program, functions = runner.program.settled(), runner.functions
+    steps = zip(program.functions, program.records, program.rows, strict=True)
+    records = [[name, [*numbers], *row] for name, numbers, row in steps]
     blobs: list[bytes] = []
 
     def constant(value: Any) -> Any:
@@ -261,7 +253,6 @@ def content_of(program: Program) -> bytes | None:
         return value
 
     facts = {name: getattr(program, name) for name in FACTS}
-    facts["draws"] = [] if program.draws is None else program.draws.rows
     try:
         facts["made"] = [[place, list(shape), type_text(kind)] for place, shape, kind in program.made]
         facts["constants"] = [[place, constant(value)] for place, value in program.constants]
@@ -272,73 +263,65 @@ def content_of(program: Program) -> bytes | None:
         return None
     if sum(map(len, blobs)) > MOST_CONSTANTS:
         return None
-    drafts = sorted({module.key for module in functions.drafts().values()})
-    head = json.dumps({"facts": facts, "records": records, "objects": objects, "drafts": drafts}).encode()
+    head = json.dumps({"facts": facts, "records": records, **functions.kept()}).encode()
     return struct.pack("<Q", len(head)) + head + b"".join(blobs)
 
 
-class Restored(Program):
-    """A program that an earlier process has made."""
+def restored(content: bytes, inputs: Sequence[Any]) -> Runner:
+    """The program that an earlier process has made; a KeyError where a function of it is gone."""
+    (length,) = struct.unpack_from("<Q", content)
+    data = json.loads(content[8 : 8 + length])
+    functions = Functions(drafts=tiers.are_used())
+    functions.restore(data["objects"], data["drafts"])
+    facts, place = data["facts"], 8 + length
 
-    def __init__(self, content: bytes, inputs: Sequence[Any]) -> None:
-        (length,) = struct.unpack_from("<Q", content)
-        data = json.loads(content[8 : 8 + length])
-        self.functions = Functions(drafts=tiers.are_used())
-        self.functions.restore(data["objects"], data["drafts"])
-        self.outside = table()
-        self.python = {}
-        self.keep = []
-        facts = data["facts"]
-        for name in FACTS:
-            setattr(self, name, facts[name])
-        self.draws = Draws(facts["draws"]) if facts["draws"] else None
-        self.strides = [None if each is None else tuple(each) for each in facts["strides"]]
-        self.made = [(place, tuple(shape), np.dtype(kind)) for place, shape, kind in facts["made"]]
-        place = 8 + length
+    def constant(value: Any) -> Any:
+        nonlocal place
+        if not isinstance(value, list):
+            return value
+        shape, kind, size = value
+        made = np.frombuffer(content, np.uint8, size, place).copy().view(kind).reshape(shape)
+        place += size
+        return made
 
-        def constant(value: Any) -> Any:
-            nonlocal place
-            if not isinstance(value, list):
-                return value
-            shape, kind, size = value
-            made = np.frombuffer(content, np.uint8, size, place).copy().view(kind).reshape(shape)
-            place += size
-            return made
-
-        self.constants = [(at, constant(value)) for at, value in facts["constants"]]
-        self.outputs = [
-            each if isinstance(each, int) else (each[0], constant(each[1])) for each in facts["outputs"]
-        ]
-        rows = []
-        for name, numbers, *rest in data["records"]:
-            self.keep.append(np.array(numbers, np.int64))
-            rows.append([self.functions.address(name), address(self.keep[-1]), *rest])
-        self.count = len(rows)
-        self.code = np.array(rows or [[0] * 8], np.int64)
-        self.connect(inputs)
+    facts["strides"] = [None if each is None else tuple(each) for each in facts["strides"]]
+    facts["made"] = [(at, tuple(shape), np.dtype(kind)) for at, shape, kind in facts["made"]]
+    facts["constants"] = [(at, constant(value)) for at, value in facts["constants"]]
+    facts["outputs"] = [
+        each if isinstance(each, int) else (each[0], constant(each[1])) for each in facts["outputs"]
+    ]
+    steps = data["records"]
+    program = Program(
+        functions=[name for name, *_ in steps], records=[numbers for _, numbers, *_ in steps],
+        rows=[row for _, _, *row in steps], choices={}, **facts,
+    )  # fmt: skip
+    runner = Runner(program, functions, inputs)
+    runner.is_restored = True
+    return runner
 
 
 def kept_or_made(
-    graph_module: Any, arrays: list[Any], make: Callable[[list[Any]], Program], anew: bool
-) -> Program:
+    graph_module: Any, arrays: list[Any], make: Callable[[list[Any]], Any], anew: bool
+) -> Runner:
     """The program for these inputs: one that is kept, unless it is to be made `anew`, or a new one, which is
     kept.
     """
     key = key_of_program(graph_module, arrays)
     if key is None:
-        return make(arrays)
+        new: Runner = make(arrays)
+        return new
     if not anew:
         content = store().get("program", key)
         if content is not None:
             try:
-                return keyed(Restored(content, arrays), key)
+                return keyed(restored(content, arrays), key)
             except KeyError as error:  # an object that it needs is gone
                 let_through(error)
-    made = make(arrays)
+    made: Runner = make(arrays)
     return keyed(made, key) if keep(made, key) else made
 
 
-def keep(program: Program, key: str) -> bool:
+def keep(program: Runner, key: str) -> bool:
     """Keeps a program, if it can be kept."""
     content = content_of(program)
     if content is not None:
@@ -346,7 +329,7 @@ def keep(program: Program, key: str) -> bool:
     return content is not None
 
 
-def keyed(program: Program, key: str) -> Program:
+def keyed(program: Runner, key: str) -> Runner:
     """The program, which knows where it is kept."""
     program.key = key
     if program.functions.drafts():
@@ -361,13 +344,13 @@ def keyed(program: Program, key: str) -> Program:
     return program
 
 
-def kept_program(key: str, arrays: list[Any]) -> Program | None:
+def kept_program(key: str, arrays: list[Any]) -> Runner | None:
     """The program of a key that an earlier process has made for inputs laid out as these."""
     content = store().get("program", key)
     if content is None:
         return None
     try:
-        return keyed(Restored(content, arrays), key)
+        return keyed(restored(content, arrays), key)
     except KeyError as error:
         let_through(error)
         return None

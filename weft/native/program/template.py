@@ -14,22 +14,15 @@ Native entries compute them by themselves: see Note [Numbers that change] in `we
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from weft.core.expressions import NAMES, OPERATIONS, Expression, Symbol, by_name, constant_text, in_order
 from weft.native.cpu.calls import address
-from weft.native.ir.sizes import OPEN, Size, Sizes
-from weft.native.lower.lowering import Lowering
-from weft.native.lower.opening import Opened, Places
-from weft.native.program.drawing import Draws
-from weft.native.program.executable import Executable, planned
-from weft.native.program.open_rows import OpenRows
-from weft.native.program.program import Program
-
-FIRST_FIELDS: Final = 2
-"""Of a row of the code: its function, and where its record lies."""
+from weft.native.cpu.runner import OPEN as OPEN_FIELDS
+from weft.native.cpu.runner import Runner, addresses
+from weft.native.ir.sizes import OPEN, Size
 
 
 class Formulas:
@@ -98,46 +91,37 @@ class Template:
     keep_again: Callable[[], None] | None = None
     """Has the disk keep it as it is now."""
 
-    def __init__(
-        self, graph_module: Any, places: Places, inputs: Sequence[Any], wrap: Any, general: bool = False
-    ) -> None:
-        """`general`: it must not be for the very numbers of this call. What cannot do without calls its array
-        kernel."""
-        opened = Opened(graph_module.graph, places, inputs, wrap, general)
-        outputs, plan, homes = planned(Lowering(opened.graph, inputs, opened), graph_module)
-        self.fill(opened.sizes, Executable(outputs, plan, inputs, homes), plan.draws, [*plan.steps])
-
-    def fill(self, sizes: Sizes, first: OpenRows, draws: Sequence[Any], steps: Sequence[Any]) -> None:
-        """Notes which numbers are open of a program for the sizes of one call. `steps`: those of the plan, of
-        which Python does some."""
-        self.sizes, self.first = sizes, first
-        self.conditions = dict(sizes.conditions)
+    def __init__(self, first: Runner) -> None:
+        """Notes which numbers are open of a program, which `first` runs for the sizes of one call."""
+        program = first.program
+        assert program.sizes is not None
+        self.program, self.first, self.sizes = program, first, program.sizes
+        self.conditions = dict(program.sizes.conditions)
         self.asked = Formulas([*self.conditions])
-        words = [number for row in first.records for number in row]
+        words = [number for record in program.records for number in record]
         self.words = [(n, each.expression) for n, each in enumerate(words) if type(each) in OPEN]
         """Of all records: which numbers are open, and what they are."""
+        code = [(name, 0, *row) for name, row in zip(program.functions, program.rows, strict=True)]
         self.fields = [
             (row, field, each.expression)
-            for row, fields in enumerate(first.rows)
+            for row, fields in enumerate(code)
             for field, each in enumerate(fields)
             if type(each) in OPEN
         ]
         """Of the code, likewise."""
-        self.others = {**first.formulas, "outputs": first.results_of_call, "draws": draws}
-        self.steps = steps
-        python = [steps[number] for number in first.python]
+        others = [getattr(program, name) for name in (*OPEN_FIELDS, "draws")]
+        listing = program.listing
+        python = [] if listing is None else [listing.steps[number] for number in first.python]
         bound = [(each.call.bound, each.shape) for each in python]
         places_ = [each for _, each in self.words], [each for *_, each in self.fields]
-        self.formulas = Formulas(
-            [*places_[0], *places_[1], *open_within([*self.others.values()]), *open_within(bound)]
-        )
+        self.formulas = Formulas([*places_[0], *places_[1], *open_within(others), *open_within(bound)])
         numbers = self.formulas.numbers
         self.word_places = np.array([n for n, _ in self.words], np.int64)
         self.word_numbers = np.array([numbers[each] for _, each in self.words], np.int64)
-        addresses = first.function_addresses()
-        self.cells = np.array([addresses[each] for each in first.choices] or [0], np.int64)
+        known = addresses(program, first.functions)
+        self.cells = np.array([known[each] for each in program.choices] or [0], np.int64)
         """Where the functions lie among which sizes choose."""
-        self.offsets = first.code[: first.count, 1] - address(first.words)
+        self.offsets = first.code[: program.count, 1] - address(first.words)
 
     @property
     def is_narrow(self) -> bool:
@@ -161,38 +145,27 @@ class Template:
             self.keep_again()
 
 
-class Settled(Program):
+class Settled(Runner):
     """The program of a template for the sizes of a call."""
 
     def __init__(self, template: Template, values: Mapping[Symbol, int], inputs: Sequence[Any]) -> None:
         first, self.template = template.first, template
-        for name in ("size", "inputs", "functions", "outside", "multiplies", "count", "work", "splits"):
-            setattr(self, name, getattr(first, name))
-        for name in ("givens", "constants", "written", "numbers", "piecewise"):
-            setattr(self, name, getattr(first, name))
-        found = template.formulas.values({**first.function_addresses(), **values})
+        self.take(template.program, first.functions, first.work)
+        self.piecewise = first.piecewise
+        known = addresses(template.program, first.functions)
+        found = template.formulas.values({**known, **values})
         at = At(dict(zip(template.formulas.numbers, found)))
         self.words = first.words.copy()
         if len(template.words):
             self.words[template.word_places] = np.array(found, np.int64)[template.word_numbers]
         self.code = first.code.copy()
-        if first.count:
+        if self.count:
             records = self.code[: self.count, 1]
             records[:] = np.where(records == 0, 0, template.offsets + address(self.words))
         for row, field, each in template.fields:
             self.code[row, field] = at.known[each]
-        for name in first.formulas:
-            setattr(self, name, at(template.others[name]))
-        self.outputs = at(template.others["outputs"])
-        draws = template.others["draws"]
-        self.draws = Draws(at(draws)) if draws else None
-        self.python = {}
-        if isinstance(first, Executable):
-            self.python = {
-                number: (first.call_step(template.steps[number], at), target)
-                for number, (_, target) in first.python.items()
-            }
-        self.keep: list[Any] = [self.words]
+        self.settle(at, first.python)
+        self.keep = [self.words]
         self.connect(inputs)
 
     def improve(self) -> None:
@@ -206,7 +179,7 @@ class Settled(Program):
         found = [(words + 8 * n, each) for n, each in self.template.words]
         found += [(code + 8 * (width * row + field), each) for row, field, each in self.template.fields]
         if self.draws is not None:
-            counts, blocks = address(self.draws.counts), [each for _, each in self.template.others["draws"]]
+            counts, blocks = address(self.draws.counts), [each for _, each in self.program.draws]
             found += [
                 (counts + 8 * n, each.expression) for n, each in enumerate(blocks) if type(each) is Size
             ]
@@ -216,4 +189,4 @@ class Settled(Program):
     def functions_of_sizes(self) -> dict[Symbol, int]:
         """Where the addresses of functions stand among which sizes choose."""
         start = address(self.template.cells)
-        return {each: start + 8 * number for number, each in enumerate(self.template.first.choices)}
+        return {each: start + 8 * number for number, each in enumerate(self.program.choices)}

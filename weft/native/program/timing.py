@@ -13,12 +13,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.native.backend import Compiled, told
+from weft.native.backend import Compiled
 from weft.native.cpu.calls import CHANGED, FAILED, address
-from weft.native.lower.lowering import Lowering
-from weft.native.program.executable import Executable, planned
-from weft.native.program.program import Changed, Failed, Program
+from weft.native.cpu.runner import Runner
+from weft.native.cpu.target import Cpu
+from weft.native.program.describe import listed
+from weft.native.program.program import Changed, Failed
 from weft.native.program.stepping import lines_of, ops_of
+from weft.native.target import Running
 
 LAST = 2
 """Where in a program's table it says behind which record to stop: see Note [Table of a program]."""
@@ -29,7 +31,7 @@ listeners: Final[list[Callable[[str, tuple[Any, ...], float, float], None]]] = [
 COMPILING: Final = "compile a native program"
 
 
-class Timed(Executable):
+class Timed(Runner):
     """A program that tells how long its steps take."""
 
     piecewise = True
@@ -40,8 +42,10 @@ class Timed(Executable):
 
     def connect(self, inputs: Sequence[Any]) -> None:
         super().connect(inputs)
-        self.names = [ops_of(step) for step in self.plan.steps]
-        self.lines = [lines_of(step) for step in self.plan.steps]
+        steps = listed(self.program).steps
+        self.names = [ops_of(step) for step in steps]
+        self.lines = [lines_of(step) for step in steps]
+        self.spans = listed(self.program).spans
 
     def by_parts(self, threads: Any, items: list[Any], block: Any, base: int) -> list[Any]:
         """Runs the steps one at a time, or those that run together."""
@@ -79,13 +83,12 @@ class Timed(Executable):
 class Timing(Compiled):
     """A graph whose programs are all timed."""
 
-    opens = False
-
-    def made(self, arrays: list[Any]) -> Program:
+    def made(self, arrays: list[Any]) -> Running:
         began = perf_counter()
-        module = self.module_for(arrays)
-        outputs, plan, homes = planned(Lowering(module.graph, arrays), module)
-        program = told(Timed(outputs, plan, arrays, homes), arrays, self.graph_module)
+        runner = super().made(arrays)
         for listener in tuple(listeners):
             listener(COMPILING, (), began, perf_counter() - began)
-        return program
+        return runner
+
+
+timed: Final = Cpu(Timed)

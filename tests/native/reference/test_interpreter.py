@@ -16,11 +16,12 @@ import weft
 from tests import refusals, wide
 from weft.core.dtypes import dtype
 from weft.graph.graph import Graph
+from weft.native.cpu.target import cpu
 from weft.native.ir.definitions import Opaque
 from weft.native.ir.scalar import FLOATS, FOLDED
 from weft.native.plan.build import Built
-from weft.native.program.executable import Executable, planned
-from weft.native.program.reference import Reading, Reference
+from weft.native.program.planning import planned
+from weft.native.reference.target import reference
 from weft.ops.record import REGISTRY, Op
 from weft.ops.samples import Maker, Sample
 
@@ -96,12 +97,12 @@ def compared(op: Op, sample: Sample, kind: dtype) -> bool:
         return False  # array kernels have these
     graph, arrays = one_call(op, sample, expected)
     results = []
-    for kind in (Reference, Executable):
-        outputs, plan, homes = planned(Reading(graph, arrays), SimpleNamespace(graph=graph))
-        if all(isinstance(step, Opaque) for step in plan.steps):
+    for target in (reference, cpu):
+        made = planned(SimpleNamespace(graph=graph), arrays, reference)
+        if all(isinstance(step, Opaque) for step in made.plan.steps):
             return False
-        is_near = any(may_round_otherwise(step) for step in plan.steps)
-        results.append(kind(outputs, plan, arrays, homes)([array.copy() for array in arrays]))
+        is_near = any(may_round_otherwise(step) for step in made.plan.steps)
+        results.append(target.executable(made, arrays)([array.copy() for array in arrays]))
     for read, run in zip(*results, strict=True):
         read, run = np.asarray(read), np.asarray(run)
         assert (read.shape, read.dtype) == (run.shape, run.dtype)

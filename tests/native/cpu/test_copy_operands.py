@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import weft
+from weft.native.cpu import runner as run
+from weft.native.cpu.runner import Runner
 from weft.native.ir.definitions import Direct, Product
-from weft.native.program import executable as run
-from weft.native.program.executable import Executable
 
 
 @pytest.mark.parametrize("kind", [weft.float32, weft.float64])
@@ -30,8 +30,8 @@ def test_products_with_transposed_matrices(sizes: tuple[int, int, int], kind: An
 
 
 def test_one_copy_serves_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[Executable] = []
-    before = run.Executable.__init__
+    found: list[Runner] = []
+    before = run.Runner.__init__
 
     def noted(self: Any, *args: Any, **options: Any) -> None:
         before(self, *args, **options)
@@ -43,10 +43,10 @@ def test_one_copy_serves_all(monkeypatch: pytest.MonkeyPatch) -> None:
         return x
 
     monkeypatch.setenv("WEFT_CACHE", "0")  # programs are made, not read
-    monkeypatch.setattr(run.Executable, "__init__", noted)
+    monkeypatch.setattr(run.Runner, "__init__", noted)
     weft.compiler.reset()
     weft.compile(f, backend="native", fullgraph=True)(weft.randn(8, 32), weft.randn(32, 32))
-    steps = found[-1].plan.steps
+    steps = found[-1].program.listing.steps
     assert sum(isinstance(step, Direct) for step in steps) == 1
     products = [step for step in steps if isinstance(step, Product)]
     assert len(products) == 4 and not any(step.right.transposed for step in products)

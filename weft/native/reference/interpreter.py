@@ -1,11 +1,8 @@
-"""The reference: programs run by NumPy instead of machine code.
+"""The interpreter: what the steps of a program mean, computed by NumPy.
 
-Takes the records of a program and arrays; does to these what the kernels' machine code would do. One idea: a
+Takes the record of a step and arrays; does to these what the machine code of the step would do. One idea: a
 kernel is data, so what it means can be computed by reading it; where machine code and this differ, one of
-them is wrong. `backend="reference"` runs everything this way, and needs no LLVM.
-
-Functions that are no kernels of ours (`Direct`: tiles of convolutions) cannot be read; here, their ops run
-their array kernels.
+them is wrong.
 """
 
 from __future__ import annotations
@@ -15,17 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.native.backend import Compiled, told
-from weft.native.ir.definitions import Definition, Direct, Product, operands_of
+from weft.native.ir.definitions import Direct, Product
 from weft.native.ir.kernels import Fold, Kernel, Phase, Scope
 from weft.native.ir.scalar import FLOATS, TYPES, Instruction, interpret
-from weft.native.lower.lowering import Lowered, Lowering, Unlowered
 from weft.native.plan.work import column_tiles
-from weft.native.program.executable import Executable, planned
-from weft.native.program.program import Program
-from weft.native.program.stepping import Stepping
 from weft.ops.philox import words
-from weft.ops.record import Op
 
 REDUCED: Final[dict[str, Any]] = {
     "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or,
@@ -157,7 +148,7 @@ def _check(numbers: Sequence[int], arrays: list[Any]) -> None:
 
 
 def _transpose(numbers: Sequence[int], arrays: list[Any]) -> None:
-    """The whole of what `weft.native.plan.copy_operands` copies, at each chunk."""
+    """The whole of what `weft.native.cpu.copy_operands` copies, at each chunk."""
     result, source, offset, leading, rows, columns, beside = (int(number) for number in numbers)
     places = offset + np.arange(columns).reshape(-1, 1) + np.arange(rows) * leading
     places = places + np.arange(len(arrays[result])).reshape(-1, 1, 1) * beside
@@ -189,72 +180,3 @@ def interpreted(
         DIRECT[step.name](numbers, arrays)
     else:
         KernelRun(step.kernel, numbers, arrays, low, high, chunk).run()
-
-
-# -- programs ------------------------------------------------------------------------------------------------
-class Reading(Lowering):
-    """Lowering to what can be read."""
-
-    packs = False
-
-    def lowered(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
-        made = super().lowered(op, bound, result)
-        known = {id(value) for value in _definitions(bound)}
-        waiting = _definitions((made,))
-        while waiting:
-            each = waiting.pop()
-            if id(each) not in known:
-                known.add(id(each))
-                if isinstance(each, Direct) and each.name not in DIRECT:
-                    raise Unlowered(f"{op.name}: a native function that the reference backend does not have")
-                waiting += operands_of(each)
-        return made
-
-
-def _definitions(values: Any) -> list[Definition]:
-    found: list[Definition] = []
-    for value in values:
-        if isinstance(value, Definition):
-            found.append(value)
-        elif isinstance(value, (tuple, list)):
-            found += _definitions(value)
-    return found
-
-
-class _Nothing:
-    """Functions without addresses."""
-
-    def address(self, _name: str) -> int:
-        return 0
-
-
-class Reference(Executable):
-    """A program without machine code."""
-
-    looks = False
-
-    def compile(self, steps: Sequence[Any]) -> list[str]:
-        self.functions: Any = _Nothing()
-        self.multiplies = False
-        self.outside = np.zeros(1, np.uint64)
-        return [""] * len(steps)
-
-    def make_frame(self) -> Any:
-        """There is no way around `__call__`."""
-        return None
-
-    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        stepping = Stepping(self, inputs, interpreted)
-        stepping.finish()
-        return stepping.results()
-
-
-class Interpreted(Compiled):
-    """A graph, with a program per layout of its inputs, all of which are read."""
-
-    opens = False
-
-    def made(self, arrays: list[Any]) -> Program:
-        module = self.module_for(arrays)
-        outputs, plan, homes = planned(Reading(module.graph, arrays), module)
-        return told(Reference(outputs, plan, arrays, homes), arrays, self.graph_module)

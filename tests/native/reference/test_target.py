@@ -9,7 +9,7 @@ import pytest
 
 import weft
 import weft.nn.functional as F
-from weft.native.program.reference import Reference
+from weft.native.reference.target import Interpretation
 from weft.testing import assert_close
 
 
@@ -97,7 +97,7 @@ def test_it_needs_no_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
     x = weft.randn(3, 5)
     made = weft.compile(lambda x: weft.softmax(x @ x.t(), -1), backend="reference", fullgraph=True)(x)
     assert_close(made, weft.softmax(x @ x.t(), -1))
-    assert [type(program) for program in programs] == [Reference]
+    assert [type(program) for program in programs] == [Interpretation]
 
 
 def test_views_of_bits_are_left_to_their_ops() -> None:
