@@ -200,7 +200,8 @@ def bound_waste(sizes: Sizes, plan: Placement) -> None:
     if type(plan.size) is not Size:
         return
     (here, _), *others = plan.around
-    for op, (there, waste) in zip(("ge", "le"), others, strict=True):
+    for larger, (there, waste) in enumerate(others):
+        op = "le" if larger else "ge"
         if waste > memory.MOST_WASTE and there >= memory.LARGE:
             limit = constant(isqrt(here * there))
             sizes.conditions[Expression(op, (plan.size.expression, limit), bool)] = True
