@@ -187,9 +187,7 @@ def test_lstsq_errors_and_drivers() -> None:
 
 
 def test_gels_refuses_dependent_columns_and_rows() -> None:
-    text = (
-        "lstsq: The least squares solution could not be computed because the input matrix does not have"
-    )
+    text = "lstsq: The least squares solution could not be computed because the input matrix does not have"
     dependent = weft.tensor([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]], dtype=weft.float64)
     for matrix in (dependent, dependent.mT.contiguous(), dependent.float()):
         right = weft.ones(matrix.shape[0], 1, dtype=matrix.dtype)

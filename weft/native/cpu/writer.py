@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from weft.core.slices import give_way
 from weft.native.ir.scalar import FLOATS, bits_of
 
 LLVM: Final = {"f32": "float", "f64": "double", "b1": "i1", "f16": "half", "b16": "i16"}
@@ -110,6 +111,7 @@ class Writer:
 
     # -- control ---------------------------------------------------------------------------------------------
     def begin(self, label: str) -> None:
+        give_way()
         self.lines.append(f"{label}:")
         self.block = label
 
