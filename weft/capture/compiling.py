@@ -294,7 +294,8 @@ def _make_native_entry(
     assert recipe is not None
     if keep is not None:
         yield from keep.writing()
-        yield
+    while not factory.is_ready():
+        yield True
 
     def make(behind: Any, call: PresentCall) -> Steps[tuple[Any, str] | None]:
         found = yield from shortcut(recipe, factory, _check_of, behind, call)

@@ -34,8 +34,9 @@ class NativeEntry:
         if self.calls == 1 and self.installed.entry.noted is not None:
             self.installed.entry.noted(function, values)
         factory = self.context.entry_factory()
-        is_ready = factory is None or factory.is_ready()
-        if self.calls >= CALLS_BEFORE_NATIVE_ENTRY and is_ready and not self.is_there:
+        if factory is not None and self.calls < CALLS_BEFORE_NATIVE_ENTRY:
+            factory.is_ready()  # which it will be, a moment later
+        elif not self.is_there:
             found = self.gone_on(factory, function, values, share(seconds))
             if found is not None:
                 self.publish(found[0])

@@ -27,7 +27,8 @@ from weft.core.records import record
 from weft.core.settings import settings
 
 T = TypeVar("T")
-Steps = Generator[None, None, T]
+Steps = Generator[bool | None, None, T]
+"""Work; it yields True where it waits for the background."""
 SLICE: Final = 5e-4
 """Seconds that work takes of a call at least, before it rests."""
 REST: Final = 1e-4
@@ -56,7 +57,8 @@ def at_once(work: Steps[T]) -> T:
     """The result of work that nobody does anything else beside."""
     while True:
         try:
-            next(work)
+            if next(work):
+                sleep(REST)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -99,9 +101,11 @@ class Sliced(Generic[T]):
         call.function, call.arguments = function, arguments
         try:
             while True:
-                next(work)
-                if perf_counter() >= end:
+                waits = next(work)
+                if perf_counter() >= end or (waits and seconds < inf):
                     break
+                if waits:
+                    sleep(REST)
         except StopIteration as done:
             return (done.value,)
         finally:
