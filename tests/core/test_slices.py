@@ -84,7 +84,7 @@ def test_what_it_raises_comes_out_and_ends_it() -> None:
     with pytest.raises(ValueError, match="no"):
         work.go_on(None, {}, 0.0)
     assert work.go_on(None, {}, 0.0) is None
-    assert work.call == PresentCall()
+    assert work.call == PresentCall(stays=False), "nothing of the call is left"
 
 
 def test_shares(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,12 +114,13 @@ def shortcut(
         run = AskedRun(recipe, checks, direct, _arrays(recipe, checks))
         left = yield from settling(checks, recipe.guards)
         return (yield from _text(recipe, checks, left, run, python, slow))
+    arrays = _arrays(recipe, Checks(factory, call)) if call.stays else None
     direct = _direct(recipe, factory, call)
     is_early = direct is False
     if direct:
         direct = factory.opened(direct)  # no rest in between: inputs are in it
         if direct is not None:
-            run = AskedRun(recipe, Checks(factory, call, sized=False), direct)
+            run = AskedRun(recipe, Checks(factory, call, sized=False), direct, arrays)
             direct = None
             yield
             made = yield from _opened(recipe, run, python, slow)

@@ -80,6 +80,8 @@ class PresentCall:
 
     function: Any = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    stays: bool = True
+    """Whether all of the work is done behind this one."""
 
 
 class Sliced(Generic[T]):
@@ -98,7 +100,7 @@ class Sliced(Generic[T]):
             let_through(error)
             return None
         call, end = self.call, perf_counter() + seconds
-        call.function, call.arguments = function, arguments
+        call.function, call.arguments, call.stays = function, arguments, seconds == inf
         try:
             while True:
                 waits = next(work)
