@@ -27,7 +27,7 @@ from weft.core.records import record
 from weft.core.settings import settings
 
 T = TypeVar("T")
-Steps = Generator[bool | None, None, T]
+Steps = Generator[Any, None, T]
 """Work; it yields True where it waits for the background."""
 SLICE: Final = 5e-4
 """Seconds that work takes of a call at least, before it rests."""
