@@ -1,4 +1,4 @@
-"""Gradients taken outside of the compiled function: rows P to U of `peers.py`.
+"""Gradients taken outside of the compiled function: rows P to V of `peers.py`.
 
 Takes a library shaped like torch, or jax; gives steps of one program in several forms. One idea: Weft's own
 step with its gradient inside stands beside the same step with `backward()` outside, in one process and in
@@ -199,6 +199,22 @@ def jax_pinn(jax: Any) -> Step:
 ROWS["U"] = Row(
     "PINN in float64 with second derivatives, backward() outside", pinn, jax_pinn, beside=(("torch", 3.0),)
 )
+
+
+# -- V: the transformer block of row f -----------------------------------------------------------------------
+def block(lib: Any, F: Any) -> Any:
+    peers = importlib.import_module("peers")
+    *p, x = tensors_of(lib, peers.block_arrays(np.random.default_rng(0)), 12)
+    return [lambda x: peers.block(lib, F, *p, x)], (x,), p
+
+
+def jax_block(jax: Any) -> Step:
+    peers = importlib.import_module("peers")
+    *p, x = peers.block_arrays(np.random.default_rng(0))
+    return jax_step(jax, lambda p, x: peers.jax_block(jax, *p, x), p, (x,))
+
+
+ROWS["V"] = Row("transformer block 4x128x256, 4 heads, backward() outside", block, jax_block)
 
 
 # -- one peer, one row ---------------------------------------------------------------------------------------

@@ -1,9 +1,14 @@
 """Weft: a PyTorch-shaped tensor library whose autograd is compiled whole."""
+# ruff: noqa: E402
 
 from weft.core import starting as _starting
 
 if _starting.is_command():
     _starting.answer_interrupts()  # before all else: the rest takes a while
+
+from weft.core import collection as _collection
+
+_held = _collection.put_off()  # nothing of what is made here becomes garbage
 
 import weft.ops as _ops  # noqa: F401
 import weft.trace as _trace  # noqa: F401 - first: the function of that name is to hide the package
@@ -34,44 +39,44 @@ _faces.install_all()
 globals().update({name: face for name, face in _faces.FUNCTIONS.items() if "." not in name})
 globals().update({name: value for name, value in _PUBLIC.items() if "." not in name})
 
-from typing import Any as _Any  # noqa: E402
+from typing import Any as _Any
 
-from weft import amp as amp  # noqa: E402
-from weft import autograd as autograd  # noqa: E402
-from weft import fft as fft  # noqa: E402
-from weft import func as func  # noqa: E402
-from weft import library as library  # noqa: E402
-from weft import linalg as linalg  # noqa: E402
-from weft import masked as masked  # noqa: E402
-from weft import nn as nn  # noqa: E402
-from weft import optim as optim  # noqa: E402
-from weft import overrides as overrides  # noqa: E402
-from weft import partners as _partners  # noqa: E402
-from weft import random as random  # noqa: E402
-from weft import signal as signal  # noqa: E402
-from weft import special as special  # noqa: E402
-from weft import utils as utils  # noqa: E402
-from weft.amp import autocast as autocast  # noqa: E402
-from weft.amp.state import *  # noqa: E402, F403
-from weft.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled  # noqa: E402
-from weft.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled  # noqa: E402
-from weft.autograd.anomaly import set_anomaly_enabled as set_anomaly_enabled  # noqa: E402
-from weft.autograd.control_flow import cond as cond  # noqa: E402
-from weft.autograd.control_flow import map as map  # noqa: E402
-from weft.autograd.control_flow import scan as scan  # noqa: E402
-from weft.autograd.control_flow import while_loop as while_loop  # noqa: E402
-from weft.autograd.grad_mode import *  # noqa: E402, F403
-from weft.core.errors import AcceleratorError as AcceleratorError  # noqa: E402
-from weft.core.errors import OutOfMemoryError as OutOfMemoryError  # noqa: E402
-from weft.core.lazy import lazy as _lazy  # noqa: E402
-from weft.core.lazy import load as _load  # noqa: E402
-from weft.core.seams import seams as _seams  # noqa: E402
-from weft.func import vmap as vmap  # noqa: E402
-from weft.nn import functional as _functional  # noqa: E402, F401
-from weft.nn.in_place import *  # noqa: E402, F403
-from weft.nn.recurrent import *  # noqa: E402, F403
-from weft.ops import custom as _custom  # noqa: E402
-from weft.ops import return_types as return_types  # noqa: E402
+from weft import amp as amp
+from weft import autograd as autograd
+from weft import fft as fft
+from weft import func as func
+from weft import library as library
+from weft import linalg as linalg
+from weft import masked as masked
+from weft import nn as nn
+from weft import optim as optim
+from weft import overrides as overrides
+from weft import partners as _partners
+from weft import random as random
+from weft import signal as signal
+from weft import special as special
+from weft import utils as utils
+from weft.amp import autocast as autocast
+from weft.amp.state import *  # noqa: F403
+from weft.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from weft.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
+from weft.autograd.anomaly import set_anomaly_enabled as set_anomaly_enabled
+from weft.autograd.control_flow import cond as cond
+from weft.autograd.control_flow import map as map
+from weft.autograd.control_flow import scan as scan
+from weft.autograd.control_flow import while_loop as while_loop
+from weft.autograd.grad_mode import *  # noqa: F403
+from weft.core.errors import AcceleratorError as AcceleratorError
+from weft.core.errors import OutOfMemoryError as OutOfMemoryError
+from weft.core.lazy import lazy as _lazy
+from weft.core.lazy import load as _load
+from weft.core.seams import seams as _seams
+from weft.func import vmap as vmap
+from weft.nn import functional as _functional  # noqa: F401
+from weft.nn.in_place import *  # noqa: F403
+from weft.nn.recurrent import *  # noqa: F403
+from weft.ops import custom as _custom
+from weft.ops import return_types as return_types
 
 DisableTorchFunction = overrides.DisableTorchFunction
 DisableTorchFunctionSubclass = overrides.DisableTorchFunctionSubclass
@@ -197,3 +202,6 @@ _seams.compile = compile
 _seams.below = _lazy("weft.tensor.below")
 _custom.LATE["aten"] = lambda: _load("weft.tensor.overloads").aten
 _partners.install()
+
+_collection.promote()
+del _held

@@ -20,6 +20,7 @@ from weft.capture.chaining import LONGEST, Chain
 from weft.capture.fronts import FRONT
 from weft.capture.shortcut import NATIVE, SLOW
 from weft.capture.sources import local
+from weft.core.slices import PresentCall, at_once
 from weft.native.entry.factory import Machine
 
 
@@ -166,13 +167,15 @@ def test_a_whole_number_that_varies() -> None:
 def test_a_chain_does_not_grow() -> None:
     made: list[int] = []
 
-    def make(behind: Any, function: Any, values: Any) -> Any:
-        made.append(values[0])
+    def make(behind: Any, call: PresentCall) -> Any:
+        n = call.arguments["n"]
+        made.append(n)
+        yield
         space: dict[str, Any] = {SLOW: behind}
-        exec(f"def link(function, n):\n    return n if n == {values[0]} else {SLOW}(function, n)", space)
+        exec(f"def link(function, n):\n    return n if n == {n} else {SLOW}(function, n)", space)
         return space["link"], True
 
-    first = make(None, None, (0,))[0]
+    first = at_once(make(None, PresentCall(None, {"n": 0})))[0]
     chain = Chain(make, [local("n")], ("n",), lambda _function, _n: -1, first)
     for _turn in range(40):
         for n in range(30):

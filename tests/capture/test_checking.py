@@ -54,13 +54,13 @@ SCALING = Scaling()
 
 def test_static_methods_of_classes_are_read_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[str] = []
-    before = Entrance.make
+    before = Entrance.making
 
     def noted(self: Any, lowering: Any, *given: Any) -> Any:
         rows.extend(name for name, *_ in lowering.rows)
         return before(self, lowering, *given)
 
-    monkeypatch.setattr(Entrance, "make", noted)
+    monkeypatch.setattr(Entrance, "making", noted)
     compiled = weft.compile(
         lambda x: SCALING.doubled(x) + SCALING.tripled(x), backend="native", fullgraph=True
     )

@@ -605,13 +605,13 @@ def test_numbers_beside_gradients() -> None:
 def test_conditions_on_whole_numbers_are_computed_natively(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the graph does not run in the shortcut, numbers may be others in each call."""
     seen: list[list[str]] = []
-    make = Entrance.make
+    make = Entrance.making
 
     def watched(self: Any, lowering: Any, *rest: Any) -> Any:
         seen.append([check[0] for check in lowering.rows])
         return make(self, lowering, *rest)
 
-    monkeypatch.setattr(Entrance, "make", watched)
+    monkeypatch.setattr(Entrance, "making", watched)
 
     def f(x: Any, n: int) -> Any:
         y = weft.linalg.svd(x)[1]

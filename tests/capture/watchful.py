@@ -24,6 +24,7 @@ from weft.capture.shortcut import settle, with_types
 from weft.capture.sources import local
 from weft.core.checks import satisfied
 from weft.core.expressions import Symbol
+from weft.core.slices import PresentCall
 from weft.native.entry.entry import NEVER, Layout
 from weft.native.entry.factory import Machine
 from weft.tensor.base import Parameter, Tensor
@@ -125,7 +126,7 @@ def build_native(guards: Iterable[Guard], owner: Any, values: dict[str, Any], si
     refused by Python, too.
     """
     guards = list(guards)
-    checks, names = Checks(MACHINE, owner, values, sized), list(values)
+    checks, names = Checks(MACHINE, PresentCall(owner, values), sized), list(values)
     left = settle(checks, GuardSet(guards))
     text = build(with_types(left, checks), names)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import FunctionType
 from typing import Any, Final
 
@@ -22,12 +23,13 @@ from weft.capture.shortcut import ALONE, ANY, CALLS_BEFORE_NATIVE_ENTRY, EARLY, 
 from weft.capture.sources import Source, fetch
 from weft.core.interrupts import let_through
 from weft.core.once import lock
+from weft.core.slices import Differs, PresentCall, Sliced, Steps, share
 from weft.tensor.base import PLAIN
 
 LONGEST: Final = 8
 """So many shortcuts an entry may have."""
 MOST_COUNTED: Final = 64
-Make = Callable[[Any, Any, Sequence[Any]], "tuple[Any, str] | None"]
+Make = Callable[[Any, PresentCall], Steps[tuple[Any, str] | None]]
 """A shortcut, in front of something, from a call; and for which calls it is."""
 
 
@@ -40,12 +42,12 @@ def open_sources(recipe: ShortcutRecipe) -> list[Source]:
 
 
 def chained(
-    make: Make, sources: list[Source], names: Sequence[str], step: Any, function: Any, values: Sequence[Any]
-) -> tuple[Any, str] | None:
+    make: Make, sources: list[Source], names: Sequence[str], step: Any, call: PresentCall
+) -> Steps[tuple[Any, str] | None]:
     """The first of a chain of shortcuts in front of an entry that has just served this call, and for which
     calls it is; None where it has none.
     """
-    first = make(step, function, values)
+    first = yield from make(step, call)
     if first is None:
         return None
     quick, kind = first
@@ -73,6 +75,7 @@ class Chain:
         self.make, self.sources, self.names, self.step = make, sources, names, step
         self.kind = kind
         self.first = weakref.ref(first)
+        self.making: Sliced[tuple[Any, str] | None] | None = None
         self.served: dict[Any, int] = {}
         self.tried = 0
         self.lock = lock()
@@ -95,7 +98,10 @@ class Chain:
         def run(function: Any, *values: Any) -> Any:
             result = step(function, *values)
             if result is not MISS:
-                self.count(function, values)
+                if self.making is None:
+                    self.count(function, values)
+                else:
+                    self.go_on(function, values)
             return result
 
         return run
@@ -132,7 +138,26 @@ class Chain:
                 return
             self.served.pop(layout, None)
             self.tried += 1
-        made = self.make(self.step, function, values)
+        self.making = Sliced(partial(self.make, self.step))
+        self.go_on(function, values)
+
+    def go_on(self, function: Any, values: Sequence[Any]) -> None:
+        """Makes a shortcut, or a part of it."""
+        making = self.making
+        if making is None:
+            return
+        try:
+            found = making.go_on(function, dict(zip(self.names, values)), share(0.0))
+        except Differs:
+            found = (None,)
+        except BaseException:
+            self.making = None
+            raise
+        if found is not None:
+            self.making = None
+            self.take(found[0])
+
+    def take(self, made: tuple[Any, str] | None) -> None:
         if made is None or made[1] in (ANY, EARLY):
             return
         self.kind = made[1]

@@ -42,6 +42,7 @@ from weft.core.checks import Borrowed, Slot
 from weft.core.expressions import Expression, symbol
 from weft.core.interrupts import let_through
 from weft.core.records import record
+from weft.core.slices import PresentCall, Steps
 from weft.tensor.base import PLAIN, Tensor
 
 if TYPE_CHECKING:
@@ -84,17 +85,30 @@ class EntryFactory(Protocol):
         """What is left to do behind it, as a function of all that it gives and its inputs; None if nothing
         is. It gives the graph's results, or None where the entry itself must run."""
 
-    def make(
+    def is_ready(self) -> bool:
+        """Whether what all entries share is there; it is made in the background."""
+
+    def making(
         self,
         arguments: Sequence[str],
         checks: list[Expression],
         rest: Any,
         returned: list[Expression],
-        direct: Any,
+        run: GraphRun | None,
         operands: Operands,
         drops: Sequence[Expression] = (),
-    ) -> Any:
-        """`drops`: tensors whose old gradients go before there are new ones."""
+    ) -> Steps[Any]:
+        """The native function. `drops`: tensors whose old gradients go before there are new ones."""
+
+
+class GraphRun(Protocol):
+    """How the graph runs natively, asked when that is needed."""
+
+    def look(self) -> Any:
+        """What `EntryFactory.direct` says of the present call."""
+
+    def check(self) -> None:
+        """Raises `Differs` where inputs are not as they were when it was asked."""
 
 
 @record(slots=True)
@@ -102,8 +116,7 @@ class Checks:
     """Guards as native checks."""
 
     factory: EntryFactory
-    function: Any
-    values: Mapping[str, Any]
+    call: PresentCall
     sized: bool = True
     """Whether sizes and whole numbers must be those of this call: see Note [Sizes]."""
     done: list[Expression] = field(default_factory=list)
@@ -116,8 +129,14 @@ class Checks:
     settled: set[int] = field(default_factory=set)
     classes: set[type] = field(default_factory=set)
     walked: set[Source] = field(default_factory=set)
-    lay: dict[Source, Any] = field(default_factory=dict)
-    """The arrays of the graph's inputs, before anything else was asked of these."""
+
+    @property
+    def function(self) -> Any:
+        return self.call.function
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        return self.call.arguments
 
     def need(self, check: Expression) -> None:
         """Puts a check behind those that are there."""
@@ -126,7 +145,7 @@ class Checks:
     def value(self, source: Source) -> Any:
         """What stands at a source in this call, which may have changed since guards held for it."""
         try:
-            return fetch(source, self.function, self.values)
+            return fetch(source, self.call.function, self.call.arguments)
         except Exception as error:
             let_through(error)
             raise Unreadable(f"{source}: {type(error).__name__}") from None

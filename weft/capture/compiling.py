@@ -45,6 +45,7 @@ from weft.core.logs import is_heard, observers
 from weft.core.progress import working
 from weft.core.records import replace
 from weft.core.settings import settings
+from weft.core.slices import Differs, PresentCall, Steps, at_once
 from weft.core.varying import VARYING
 from weft.graph.graph import Graph
 from weft.graph.node import READ_FROM
@@ -262,8 +263,11 @@ def _kept(
     factory: Any, function: Any, arguments: dict[str, Any], recipe: Any, direct: Any, namespace: Any
 ) -> Entry | None:
     """The entry of what another process has captured."""
-    values = [arguments[name] for name in parameter_names(recipe.code)]
-    found = shortcut(recipe, factory, _check_of, _missing, function, values, direct)
+    given = PresentCall(function, arguments)
+    try:
+        found = at_once(shortcut(recipe, factory, _check_of, _missing, given, direct))
+    except Differs:
+        return None
     if found is None:
         return None
     count("built", "native entries")
@@ -282,24 +286,26 @@ def _missing(*_values: Any) -> Any:
 
 
 def _make_native_entry(
-    emitted: Emitted, keep: Keep | None, factory: Any, slow: Any, function: Any, values: Any
-) -> Any:
-    """A shortcut to an entry that has just served this call, and for which calls it is; None where there is
+    emitted: Emitted, keep: Keep | None, factory: Any, slow: Any, call: PresentCall
+) -> Steps[tuple[Any, str] | None]:
+    """A shortcut to an entry that has just served the call, and for which calls it is; None where there is
     none."""
     recipe = emitted.recipe
     assert recipe is not None
     if keep is not None:
-        keep.write()
+        yield from keep.writing()
+    while not factory.is_ready():
+        yield True
 
-    def make(behind: Any, function: Any, values: Any) -> tuple[Any, str] | None:
-        found = shortcut(recipe, factory, _check_of, behind, function, values)
+    def make(behind: Any, call: PresentCall) -> Steps[tuple[Any, str] | None]:
+        found = yield from shortcut(recipe, factory, _check_of, behind, call)
         if found is None:
             return None
         count("built", "native entries")
         text, names, kind = found
         return replace(emitted, text=text, namespace=emitted.namespace | names).make(), kind
 
-    return chained(make, open_sources(recipe), parameter_names(recipe.code), slow, function, values)
+    return (yield from chained(make, open_sources(recipe), parameter_names(recipe.code), slow, call))
 
 
 def _check_of(code: types.CodeType, guards: GuardSet) -> Callable[..., Any]:

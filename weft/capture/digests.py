@@ -23,6 +23,7 @@ import numpy as np
 from weft.capture.policy import MARK
 from weft.capture.sources import class_dict, class_mro, importable_name, instance_dict, is_a, written_in_c
 from weft.core.interrupts import let_through
+from weft.core.slices import Steps
 from weft.ops.record import REGISTRY, Op
 
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -190,11 +191,12 @@ def is_foreign(file: str) -> bool:
     return "site-packages" in file and not file.startswith((ROOT, *library()[1:]))
 
 
-def untouched() -> bool:
+def untouched() -> Steps[bool]:
     """Whether no function of this library was replaced by one from elsewhere."""
     places = (ROOT, GENERATED, *library())
     for name, module in list(sys.modules.items()):
         if name.startswith("weft.") or name == "weft":
+            yield
             for value in list(getattr(module, "__dict__", {}).values()):
                 if type(value) is types.FunctionType:
                     if not value.__code__.co_filename.startswith(places):

@@ -33,10 +33,11 @@ from weft.capture.guards import Guard, explain_miss
 from weft.capture.kinds import Unsupported, render_break
 from weft.capture.logs import warn_user
 from weft.capture.misses import adopted, apart, changed_by, failing, is_gone, sizes_given, wild_by
+from weft.capture.native_entries import NativeEntry
 from weft.capture.policy import MARK
 from weft.capture.reading import MISS
 from weft.capture.regions import Region, active, close_seam, current_region, leave, open_seam, outside
-from weft.capture.shortcut import ANY, EARLY, after_calls, before_calls
+from weft.capture.shortcut import after_calls
 from weft.capture.verifying import differing, uncompiled
 from weft.core import device, dtypes
 from weft.core.collection import Living, promote, put_off
@@ -111,7 +112,7 @@ class Entry:
     check: Callable[[], Callable[..., Any]] | None = None
     """Makes a function that only says whether the guards hold."""
     make_native_entry: Callable[..., Any] | None = None
-    """Makes a shortcut from `(factory, entry, function, values)` of a call that was just served."""
+    """Makes a shortcut, in slices, from `(factory, entry, call)`, which was just served."""
     noted: Callable[[Any, Any], None] | None = None
     """Told the function and the values of the first call that was served."""
     kept: bool = False
@@ -651,51 +652,17 @@ class Context:
         installed = Installed(entry, request, step, entry.stop is not None or entry.reason is not None)
         installed.run = functools.partial(self.within, step) if installed.opens else step
         if entry.make_native_entry is not None and not installed.opens:
-            make_native_entry = functools.partial(self._make_native_entry, cache, installed, step)
-            installed.run = after_calls(step, make_native_entry, entry.noted)
+            installed.run = after_calls(step, NativeEntry(self, cache, installed, step).served)
         for listener in self.on_entry:
             listener(cache, entry)
         return installed
 
-    def _make_native_entry(
-        self, cache: CodeCache, installed: Installed, step: Any, function: FunctionType, values: Any
-    ) -> None:
-        """Puts a shortcut in front of an entry that has just served this call, if it has one."""
-        quick, kind = self._native_entry(installed, step, function, values) or (step, ANY)
-        check = installed.entry.check
-        if kind == EARLY and check is not None:
-            make_native_entry = functools.partial(self._native_entry, installed, step)
-            ahead = before_calls(quick, check(), make_native_entry)
-            quick = functools.partial(self._ahead, cache, installed, ahead)
-        with cache.lock:
-            installed.run = quick
-            cache.refresh()
-
-    @uncounted
-    def _ahead(
-        self, cache: CodeCache, installed: Installed, ahead: Any, function: FunctionType, *values: Any
-    ) -> Any:
-        """A call for which a shortcut is made at its beginning, or one that does not fit."""
-        result, quick = ahead(function, *values)
-        if quick is not None:
-            with cache.lock:
-                installed.run = quick
-                cache.refresh()
-        return result
-
-    def _native_entry(self, installed: Installed, step: Any, function: FunctionType, values: Any) -> Any:
-        """A shortcut, made from this call, and for which calls it is; None where there is none."""
-        factory, make_native_entry = self.entry_factory(), installed.entry.make_native_entry
-        try:
-            if factory is not None and make_native_entry is not None:
-                return out_of_handlers(make_native_entry, factory, step, function, values)
-        except Exception as error:  # the call is served, and the entry serves the next ones
-            let_through(error)
-            reason = f"{function.__qualname__} has no native entry: {type(error).__name__}: {error}"
-            if settings.strict:
-                raise CaptureFailed(reason) from error
-            warn_user(reason)
-        return None
+    def has_no_native_entry(self, function: FunctionType, error: Exception) -> None:
+        """The entry itself serves all calls."""
+        reason = f"{function.__qualname__} has no native entry: {type(error).__name__}: {error}"
+        if settings.strict:
+            raise CaptureFailed(reason) from error
+        warn_user(reason)
 
     # -- fronts ----------------------------------------------------------------------------------------------
     def front(self, function: Any) -> FunctionType:

@@ -8,9 +8,10 @@ only what is common, and can be checked without running any Python, is checked n
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import field
+from time import perf_counter
 from typing import Any
 
 from weft.capture.binding import parameter_names
@@ -23,6 +24,7 @@ from weft.core.expressions import Expression
 from weft.core.interrupts import let_through
 from weft.core.logs import log
 from weft.core.records import record
+from weft.core.slices import Differs, PresentCall, Steps, at_once
 
 NATIVE, SLOW, FINISH, LENGTH = "_v_shortcut", "_v_slow", "_v_finish", "_v_length"
 FOUND, MADE, NEVER = "_v_found", "_v_made", "_v_never"
@@ -57,26 +59,16 @@ CALLS_BEFORE_NATIVE_ENTRY = 2
 """So often an entry has served a call before a shortcut to it is made."""
 
 
-def after_calls(
-    step: Callable[..., Any],
-    then: Callable[[Any, Any], None],
-    first: Callable[[Any, Any], None] | None = None,
-) -> Callable[..., Any]:
-    """The entry; once it has served often enough, `then` is told the function and the values of the call;
-    `first` is told those of the first one.
-    """
-    served = 0
+def after_calls(step: Callable[..., Any], then: Callable[[Any, Any, float], None]) -> Callable[..., Any]:
+    """The entry; `then` is told the function and the values of each call that it has served, and how many
+    seconds that took."""
 
     @uncounted
     def run(function: Any, *values: Any) -> Any:
-        nonlocal served
+        began = perf_counter()
         result = step(function, *values)
         if result is not MISS:
-            served += 1
-            if served == 1 and first is not None:
-                first(function, values)
-            if served == CALLS_BEFORE_NATIVE_ENTRY:
-                then(function, values)
+            then(function, values, perf_counter() - began)
         return result
 
     return run
@@ -100,6 +92,7 @@ def before_calls(
 
 
 # -- shortcuts -----------------------------------------------------------------------------------------------
+Made = tuple[str, dict[str, Any], str]
 Python = Callable[[types.CodeType, GuardSet], Callable[..., Any]]
 """Makes a Python function of guards."""
 
@@ -109,78 +102,138 @@ def shortcut(
     factory: EntryFactory,
     python: Python,
     slow: Any,
-    function: Any,
-    values: Sequence[Any],
+    call: PresentCall,
     direct: Any = None,
-) -> tuple[str, dict[str, Any], str] | None:
+) -> Steps[Made | None]:
     """The text of an entry's shortcut, what it needs beside the entry's own names, and for which calls it is;
-    None where there is none. The entry, which is to stand behind it, has just served a call of the function
-    with these values, or `direct` says how it is run.
+    None where there is none. The entry, which is to stand behind it, has just served the call, and each one
+    behind which this goes on, or `direct` says how it is run. Raises `Differs` where they differ.
     """
-    given = function, dict(zip(parameter_names(recipe.code), values, strict=True))
-    checks = Checks(factory, *given)
-    checks.lay = _arrays(recipe, checks)
-    left = settle(checks, recipe.guards)
     if direct is not None:
-        return _text(recipe, checks, left, direct, _operands(recipe, checks), python, slow)
-    direct, operands = _direct(recipe, factory, checks)
-    if direct is None or direct is False:
-        checks = Checks(factory, *given, sized=False)
-        left = settle(checks, recipe.guards)
-        made = _text(recipe, checks, left, None, operands, python, slow)
-        return made if made is None or direct is None else (*made[:2], EARLY)
-    open_checks = Checks(factory, *given, sized=False, lay=checks.lay)
-    opened = _opened(recipe, factory, open_checks, direct, python, slow)
-    if opened is not None:
-        return opened
-    left += settle(checks, conditions_of(factory, direct, recipe))
-    return _text(recipe, checks, left, direct, operands, python, slow)
+        checks = Checks(factory, call)
+        run = AskedRun(recipe, checks, direct, _arrays(recipe, checks))
+        left = yield from settling(checks, recipe.guards)
+        return (yield from _text(recipe, checks, left, run, python, slow))
+    arrays = _arrays(recipe, Checks(factory, call)) if call.stays else None
+    direct = _direct(recipe, factory, call)
+    is_early = direct is False
+    if direct:
+        direct = factory.opened(direct)  # no rest in between: inputs are in it
+        if direct is not None:
+            run = AskedRun(recipe, Checks(factory, call, sized=False), direct, arrays)
+            direct = None
+            yield
+            made = yield from _opened(recipe, run, python, slow)
+            if made is not None:
+                return made
+        try:
+            return _closed(recipe, Checks(factory, call), python, slow)
+        except Gone:
+            is_early = True
+    checks = Checks(factory, call, sized=False)
+    left = yield from settling(checks, recipe.guards)
+    made = yield from _text(recipe, checks, left, None, python, slow)
+    return (*made[:2], EARLY) if made is not None and is_early else made
 
 
-def _opened(
-    recipe: ShortcutRecipe, factory: EntryFactory, checks: Checks, direct: Any, python: Any, slow: Any
-) -> tuple[str, dict[str, Any], str] | None:
+def _opened(recipe: ShortcutRecipe, run: AskedRun, python: Python, slow: Any) -> Steps[Made | None]:
     """The shortcut that runs the program for all sizes that it serves; None where it is for these alone."""
-    direct = factory.opened(direct)
-    if direct is None:
-        return None
-    left = settle(checks, [*recipe.guards, *conditions_of(factory, direct, recipe)])
+    left = yield from settling(run.checks, [*recipe.guards, *run.guards])
     try:
-        return _text(recipe, checks, left, direct, _operands(recipe, checks), python, slow)
+        return (yield from _text(recipe, run.checks, left, run, python, slow))
     except (Unreadable, TypeError) as error:
         let_through(error)
         return None
 
 
+def _closed(recipe: ShortcutRecipe, checks: Checks, python: Python, slow: Any) -> Made | None:
+    """The shortcut for these sizes alone, which are asked for again and again: it is made in one piece."""
+    arrays = _arrays(recipe, checks)
+    left = settle(checks, recipe.guards)
+    direct = _direct(recipe, checks.factory, checks.call)
+    if direct is None:
+        raise Differs
+    if direct is False:
+        raise Gone
+    try:
+        _operands(recipe, checks)
+    except Unreadable:
+        raise Gone from None
+    run = AskedRun(recipe, checks, direct, arrays)
+    left += settle(checks, run.guards)
+    return at_once(_text(recipe, checks, left, run, python, slow))
+
+
+class Gone(Exception):
+    """The inputs of a graph cannot be read behind the call."""
+
+
+class AskedRun:
+    """How the graph runs natively. Without `arrays`, those of its inputs, it is asked once more behind a
+    later call, and then must be as it was: meanwhile none of the inputs is held."""
+
+    def __init__(
+        self, recipe: ShortcutRecipe, checks: Checks, direct: Any, arrays: dict[Source, Any] | None = None
+    ) -> None:
+        self.recipe, self.checks, self.arrays = recipe, checks, arrays
+        self.direct = None if arrays is None else direct
+        self.facts = checks.factory.conditions(direct)
+        self.guards = conditions_of(self.facts, recipe)
+        self.ends = checks.factory.finish(direct) is not None
+        """Whether something is left to do behind it."""
+        self.finish: Any = None
+
+    def look(self) -> Any:
+        """What the factory says of it, for the present call."""
+        factory = self.checks.factory
+        if self.arrays is None:
+            self.arrays = _arrays(self.recipe, self.checks)
+            direct = _direct(self.recipe, factory, self.checks.call)
+            self.direct = factory.opened(direct) if direct else None
+            if self.direct is None or factory.conditions(self.direct) != self.facts:
+                raise Differs
+        self.finish = factory.finish(self.direct)
+        if self.ends is not (self.finish is not None):
+            raise Differs
+        return self.direct
+
+    def check(self) -> None:
+        """Raises `Differs` where inputs are not as checks say: another thread may give a tensor other data
+        meanwhile, and the program would run on what it is not for."""
+        before, now, checks = self.arrays or {}, _arrays(self.recipe, self.checks), self.checks
+        self.arrays = self.direct = None
+        if before.keys() != now.keys() or not all(
+            array is now[source]
+            and (array is None or source not in checks.arrays or checks.says(source, array))
+            for source, array in before.items()
+        ):
+            raise Differs
+
+
 def _text(
-    recipe: ShortcutRecipe,
-    checks: Checks,
-    left: list[Guard],
-    direct: Any,
-    operands: Operands,
-    python: Any,
-    slow: Any,
-) -> tuple[str, dict[str, Any], str] | None:
+    recipe: ShortcutRecipe, checks: Checks, left: list[Guard], run: AskedRun | None, python: Python, slow: Any
+) -> Steps[Made | None]:
     factory, names = checks.factory, parameter_names(recipe.code)
-    kind = ANY if direct is None else ALONE if checks.sized else OPEN
-    finish = None if direct is None else factory.finish(direct)
-    read = recipe.read if direct is None else recipe.read_behind
+    kind = ANY if run is None else ALONE if checks.sized else OPEN
+    operands = [] if run is None else _operands(recipe, checks)
+    ends = run is not None and run.ends
+    read = recipe.read if run is None else recipe.read_behind
     try:
         wanted = [checks.read(_held(source)) for source in read.values()]
-        drops = [] if direct is None else [checks.plain_tensor(source) for source in recipe.let_go]
+        drops = [] if run is None else [checks.plain_tensor(source) for source in recipe.let_go]
     except Unreadable:
         return None
-    given_back = [] if finish is None else _objects(recipe, checks, operands)
+    given_back = _objects(recipe, checks, operands) if ends else []
     wanted += [value for value, _text in given_back]
     rest = python(recipe.code, with_types(left, checks)) if left else None
     checks.done.sort(key=lambda check: (not tells_argument(check), check.op != "call_is"))
-    native = factory.make((FUNCTION, *names), checks.done, rest, wanted, direct, operands, drops)
-    if direct is not None and not _stood(recipe, checks):
-        return None
+    yield
+    making = factory.making((FUNCTION, *names), checks.done, rest, wanted, run, operands, drops)
+    native = yield from making
     given = ", ".join([FUNCTION, *map(local_name, names)])
     lines = [f"{FOUND} = {NATIVE}({given})", f"if {FOUND} is {MISS!r}: return {SLOW}({given})"]
     lines.append(f"if {FOUND} is {NEVER}: return {MISS!r}")
-    if finish is not None:
+    if ends:
         start, end = (-count or None for count in (len(wanted), len(operands)))  # 0 is none from behind
         results, behind = f"{FOUND}[:{start}]", range(-len(operands), 0)
         each = [text.format(f"{FOUND}[{place}]") for place, (_, text) in zip(behind, given_back, strict=True)]
@@ -192,18 +245,18 @@ def _text(
         lines += [f"[{', '.join(read)}] = {part}"] if read else []
         lines.append(f"del {FOUND}, {MADE}")
     else:
-        variables = [*(recipe.outputs if direct is not None else ()), *read]
+        variables = [*(recipe.outputs if run is not None else ()), *read]
         lines += [f"[{', '.join(variables)}] = {FOUND}", f"del {FOUND}"] if variables else []
     lengths = {name: source.parent for name, source in read.items() if _held(source) is not source}
     lines += [f"{name} = {LENGTH}({name})" for name in lengths]
     in_c = all(written_in_c(checks.types[parent]) for parent in lengths.values() if parent is not None)
-    lines += recipe.lines if direct is None else recipe.ending or []
+    lines += recipe.lines if run is None else recipe.ending or []
     text = "\n".join([f"def entry({given}):", *("    " + line for line in lines)]) + "\n"
     names_used = {
         NATIVE: native,
         SLOW: slow,
         NEVER: factory.never,
-        FINISH: finish,
+        FINISH: None if run is None else run.finish,
         LENGTH: len if in_c else safe_length,
         repr(MISS): MISS,
     }
@@ -231,11 +284,17 @@ def _held(source: Source) -> Source:
 
 def settle(checks: Checks, guards: Iterable[Guard]) -> list[Guard]:
     """Puts guards among the checks; gives those that cannot be."""
+    return at_once(settling(checks, guards))
+
+
+def settling(checks: Checks, guards: Iterable[Guard]) -> Steps[list[Guard]]:
+    """The same, in slices."""
     for guard in guards:
         if guard.source is not None and guard.tells_type:
             checks.typing.setdefault(guard.source, []).append(guard)
     left = []
     for guard in sorted(guards, key=lambda guard: guard.turn()):
+        yield
         try:
             if guard.source is not None:
                 checks.walk_to(guard.source)
@@ -261,10 +320,10 @@ def with_types(left: list[Guard], checks: Checks) -> GuardSet:
     return found
 
 
-def conditions_of(factory: Any, direct: Any, recipe: ShortcutRecipe) -> list[Guard]:
+def conditions_of(facts: list[tuple[Any, bool, dict[Any, int]]], recipe: ShortcutRecipe) -> list[Guard]:
     """What the program relies upon beside the guards of the entry, which asks for it in each call."""
     found = []
-    for expression, truth, places in factory.conditions(direct):
+    for expression, truth, places in facts:
         sources = tuple([(symbol, recipe.inputs[place]) for symbol, place in places.items()])
         found.append(Guard("CONDITION", sources[0][1], Condition(expression, truth, sources)))
     return found
@@ -274,19 +333,19 @@ def _operands(recipe: ShortcutRecipe, checks: Checks) -> Operands:
     return [(checks.operand(source), checks.arrays.get(source)) for source in recipe.inputs]
 
 
-def _direct(recipe: ShortcutRecipe, factory: EntryFactory, checks: Checks) -> tuple[Any, Operands]:
-    """How the graph runs natively, and its inputs; None where it does not, False where these are gone."""
+def _direct(recipe: ShortcutRecipe, factory: EntryFactory, call: PresentCall) -> Any:
+    """How the graph runs natively; None where it does not, False where its inputs are gone."""
     if recipe.ending is None or recipe.graph is None:
         name = recipe.code.co_qualname
         log("entries", lambda: f"{name} is left to Python behind its guards: its graph may fail half way, or "
             "changes modes")  # fmt: skip
-        return None, []
+        return None
     try:
-        operands = _operands(recipe, checks)
-        inputs = [fetch(source, checks.function, checks.values) for source in recipe.inputs]
-    except Unreadable:
-        return False, []
-    return factory.direct(recipe.graph, inputs), operands
+        inputs = [fetch(source, call.function, call.arguments) for source in recipe.inputs]
+    except Exception as error:  # the call has changed what it was given
+        let_through(error)
+        return False
+    return factory.direct(recipe.graph, inputs)
 
 
 def _arrays(recipe: ShortcutRecipe, checks: Checks) -> dict[Source, Any]:
@@ -296,16 +355,6 @@ def _arrays(recipe: ShortcutRecipe, checks: Checks) -> dict[Source, Any]:
         with suppress(Unreadable):
             found[source] = getattr(checks.value(source), "array", None)
     return found
-
-
-def _stood(recipe: ShortcutRecipe, checks: Checks) -> bool:
-    """Whether inputs were as checks say while the program for them was found: another thread may give a
-    tensor other data meanwhile, and the program would run on what it is not for."""
-    before, now = checks.lay, _arrays(recipe, checks)
-    return before.keys() == now.keys() and all(
-        array is now[source] and (array is None or source not in checks.arrays or checks.says(source, array))
-        for source, array in before.items()
-    )
 
 
 def variables_read(reader: Reader, names: Iterable[str]) -> dict[str, Source] | None:

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextvars import copy_context
 from functools import cache, partial
 from operator import call
-from pathlib import Path
 from threading import Thread, main_thread, stack_size
 from time import monotonic, sleep
 from typing import Any, Final, TypeVar, TypeVarTuple
@@ -193,13 +192,18 @@ def ask(number: int) -> None:
         watcher(number)
 
 
+def _words(path: str) -> list[str]:
+    with open(path, encoding="utf-8") as file:  # `pathlib` takes longer to import than all of this module
+        return file.read().split()
+
+
 @cache
 def available() -> int:
     """How many processors this process may use at once."""
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for paths in QUOTAS:
         try:
-            words = [word for path in paths for word in Path(path).read_text().split()]
+            words = [word for path in paths for word in _words(path)]
             quota, period = int(words[0]), int(words[1])
         except (OSError, ValueError, IndexError) as error:
             let_through(error)

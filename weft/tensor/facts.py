@@ -10,7 +10,6 @@ import ctypes
 import math
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -372,8 +371,11 @@ def set_num_threads(num: int) -> None:
     if num <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
     threads.ask(num)
-    for path in (Path(np.__file__).parent.parent / "numpy.libs").glob("*openblas*"):
-        library = ctypes.CDLL(str(path))
+    folder = os.path.join(os.path.dirname(os.path.dirname(np.__file__)), "numpy.libs")
+    for file in os.listdir(folder) if os.path.isdir(folder) else ():
+        if "openblas" not in file:
+            continue
+        library = ctypes.CDLL(os.path.join(folder, file))
         for name in BLAS_SETTERS:
             if hasattr(library, name):
                 getattr(library, name)(num)

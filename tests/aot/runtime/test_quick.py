@@ -18,10 +18,12 @@ from typing import Any
 import pytest
 
 import weft
+from weft.aot import compiled_autograd
 from weft.aot.runtime import direct
 from weft.aot.runtime.nodes import MOST_SIZES, OpenCalls
 from weft.aot.runtime.quick import Quick
 from weft.aot.runtime.recorded import recorded
+from weft.autograd import properties
 from weft.core.settings import settings
 from weft.nn import functional as F
 
@@ -39,12 +41,14 @@ class Runs:
     """How often backwards ran natively, and how often the engine's way."""
 
     def __init__(self, monkeypatch: Any) -> None:
-        self.native = self.general = 0
+        self.native = self.general = self.alone = 0
+        """`alone`: of the native ones, those that passed the engine by."""
         alone, run = Quick.alone, Quick.run
 
         def counted_alone(quick: Any, *given: Any) -> bool:
             done = alone(quick, *given)
             self.native += done
+            self.alone += done
             return done
 
         def counted_run(quick: Any, *given: Any) -> Any:
@@ -288,6 +292,53 @@ ENGINE = [
     tensor_hook, node_hook, node_prehook, leaf_hook, leaf_hook_before, after_accumulation, retain_grad,
     some_inputs, with_graph, anomaly, written_between, frozen_since,
 ]  # fmt: skip
+
+
+def inside_another_with_gradients_on(model: Model) -> Any:
+    """In hooks they are off otherwise, which is another reason."""
+    other = weft.ones(2, requires_grad=True)
+    loss = model.loss(model.x)
+
+    def hook(_grad: Any) -> None:
+        with weft.enable_grad():
+            loss.backward()
+
+    out = other * 2
+    out.register_hook(hook)
+    out.sum().backward()
+    return other.grad.tolist()
+
+
+def under_compiled_autograd(model: Model) -> Any:
+    loss, graphs = model.loss(model.x), []
+
+    def noted(graph: Any) -> Any:
+        graphs.append(graph)
+        return weft.compile(graph, backend="eager")
+
+    with compiled_autograd.enable(noted):
+        loss.backward()
+    assert len(graphs) == 1
+
+
+@pytest.mark.parametrize(
+    "act, sweeps",
+    [(plain, 0), (scaled, 1), (inside_another_with_gradients_on, 2), (under_compiled_autograd, 1)],
+)
+def test_the_engine_itself_runs(act: Any, sweeps: int, runs: Runs, monkeypatch: Any) -> None:
+    """Where a gradient is passed, in another backward, and where compiled autograd has taken over: nothing
+    passes the engine by."""
+    model, general, seen = Model(True), properties.backward, []
+
+    def swept(*args: Any, **kwargs: Any) -> None:
+        seen.append(args)
+        general(*args, **kwargs)
+
+    monkeypatch.setattr(properties, "backward", swept)
+    alone = runs.alone
+    found = outcome(act, model)
+    assert (len(seen), runs.alone - alone) == (sweeps, int(not sweeps))
+    close(found, outcome(act, Model(False)))
 
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")

@@ -104,7 +104,7 @@ class Quick:
             self.runs += 1
             return []
         saved = node.saved
-        if type(saved) is not tuple or type(node.rerun) is not tuple:
+        if type(saved) is not tuple or type(node.rerun) is not tuple or not self.machine.is_ready():
             return known or []
         made = self.new(node, [*saved, *gradients], len(saved), *key)
         self.made[key] = [*([] if made is None else [made]), *(known or [])]

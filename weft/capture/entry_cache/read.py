@@ -45,6 +45,7 @@ from weft.core.counters import count
 from weft.core.interrupts import let_through
 from weft.core.logs import log
 from weft.core.settings import settings
+from weft.core.slices import at_once
 from weft.tensor.base import PLAIN, Parameter
 
 VARIABLES: Final = ("WEFT_CACHE", "WEFT_CACHE_DIR", "WEFT_CACHE_SIZE", "WEFT_LOGS")
@@ -221,7 +222,7 @@ def say(error: Exception) -> None:
 def restored(
     factory: Any, data: Mapping[str, Any], function: Any, arguments: Mapping[str, Any], make: Any
 ) -> Any:
-    if data["hashes"] not in (None, hash("weft")) or not untouched() or has_own_globals(function):
+    if data["hashes"] not in (None, hash("weft")) or not at_once(untouched()) or has_own_globals(function):
         raise Unkept("the library was changed, the hash seed differs, or the function has globals of its own")
     for path, digest in data["files"].items():
         if file_digest(path) != digest:

@@ -56,6 +56,7 @@ from weft.capture.shortcut import ShortcutRecipe
 from weft.capture.sources import Ref, Source, class_mro, is_a
 from weft.core.interrupts import let_through
 from weft.core.logs import log
+from weft.core.slices import Steps, at_once
 from weft.tensor.base import PLAIN, Parameter
 from weft.tensor.tape import INFERENCE
 
@@ -235,6 +236,8 @@ class Keep:
     namespace: dict[str, Any]
     prepared: list[tuple[Source, Any]]
     ready: tuple[Any, list[Any], str] | None = None
+    made: Any = None
+    """What is to be put on disk."""
     done: bool = False
     reason: str = field(default="")
 
@@ -267,30 +270,45 @@ class Keep:
 
     def write(self) -> None:
         """Puts the entry on disk, once."""
+        at_once(self.writing())
+        self.improve()
+
+    def writing(self) -> Steps[None]:
+        """Finds out what is to be put on disk, in slices, each behind a call that the entry has served; has
+        it put there in the background."""
         if self.done or self.ready is None:
             return
-        self.done = True
         try:
-            content = self.content()
+            made = yield from self.content(*self.ready)
         except (Unkept, ReferenceError, AttributeError) as error:
             let_through(error)
             self.refuse(Unkept(str(error)))
             return
-        self.ready = None
-        pending.discard(self)
-        self.factory.keep(self.key, content, "process")
+        if not self.done:
+            self.made, self.done, self.ready = made, True, None
+            self.factory.later(self)
 
-    def content(self) -> Any:
-        assert self.ready is not None
-        if not untouched():
+    def improve(self) -> None:
+        """Puts the entry on disk."""
+        made, self.made = self.made, None
+        if made is not None:
+            self.factory.keep(self.key, made, "process")
+            pending.discard(self)
+
+    def content(self, described: tuple[Any, ...], facts: list[Any], program: str) -> Steps[Any]:
+        if not (yield from untouched()):
             raise Unkept("the library was changed")
         writer, recipe = EntryWriter(), self.recipe
-        (outputs, written, strides, values), facts, program = self.ready
+        outputs, written, strides, values = described
+        guards = []
+        for guard in recipe.guards:
+            guards.append(writer.guard(guard))
+            yield
         ending = recipe.ending or []
         used = sorted(set(NAME.findall("\n".join(ending))) & self.namespace.keys())
         made = {
             "process": PROCESS,
-            "guards": [writer.guard(guard) for guard in recipe.guards],
+            "guards": guards,
             "inputs": [writer.source(source) for source in recipe.inputs],
             "let_go": [writer.source(source) for source in recipe.let_go],
             "facts": facts,
@@ -309,8 +327,10 @@ class Keep:
             "uses": {name: self.used(writer, self.namespace[name]) for name in used},
             "prepared": [[writer.source(source), places] for source, places in self.prepared],
         }
+        yield
         made["sources"] = writer.sources
         made["tensors"] = class_digest(Parameter, writer.classes)  # whose base is that of all of them
+        yield
         made["files"] = {path: file_digest(path) for path in sorted(writer.files)}
         made["hashes"] = hash("weft") if writer.by_hash else None
         return made

@@ -29,6 +29,7 @@ from weft.core.interrupts import let_through
 from weft.core.lazy import lazy, load
 from weft.core.logs import is_heard, log
 from weft.core.once import lock
+from weft.core.slices import give_way
 from weft.native.cpu.objects import check, functions
 from weft.native.cpu.processor import KINDS, kind_of, processor
 from weft.native.cpu.tiers import calling_llvm
@@ -442,6 +443,7 @@ def apart(text: str) -> dict[str, list[str]]:
     for line in lines[len(declared) :]:
         own.append(line)
         if line == "}":
+            give_way()
             first = next(each for each in own if each.startswith("define "))
             name = first.partition("@")[2].partition("(")[0]
             found[name], own = [*declared, *own], []

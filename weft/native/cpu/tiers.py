@@ -1,6 +1,7 @@
 """Tiers: code that is made quickly first, and again in the background where it is used.
 
-Takes owners of draft code; has each made at the full level, one after the other, in a thread of its own. One
+Takes owners of draft code; has each made at the full level, one after the other, in a thread of its own. That
+also does what else nobody is to wait for: it makes what native entries share, and writes entries to disk. One
 idea: text, not code, says what a kernel computes, and no pass may change a bit of that; so the two codes of a
 text can take each other's place at any time, even while they run.
 
@@ -25,6 +26,7 @@ import threading
 from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar, TypeVarTuple
 from weakref import ref
 
@@ -33,6 +35,7 @@ from weft.core.forks import PATIENCE
 from weft.core.interrupts import let_through
 from weft.core.logs import is_heard, log
 from weft.core.settings import settings
+from weft.core.slices import in_background
 from weft.core.threads import NO_THREAD, Worker, out_of_reach
 
 DELAY: Final = 0.03
@@ -59,7 +62,7 @@ _lock = once.lock()
 _sleep = allocate_lock()
 """Who releases it wakes the thread."""
 _waiting: deque[Any] = deque()
-"""Weak references to those whose drafts are to be replaced."""
+"""What gives those whose work is to be done, as owners of drafts: most are weak references."""
 _thread: Worker | None = None
 _stopped = False
 """Whether the thread is to end, though something may be left."""
@@ -90,16 +93,16 @@ def outgrown(drafts: dict[str, list[str]], works: dict[str, int]) -> list[str]:
     return [name for name in drafts if not drafts_of({name: drafts[name]}, works, CALLS)]
 
 
-def ask(owner: Any) -> None:
-    """Has `owner.improve()` called in the background, if it lives until then."""
+def ask(owner: Any, is_held: bool = False) -> None:
+    """Has `owner.improve()` called in the background, if it lives until then, or is held."""
     if settings.tiers == "draft":
         return
     with _lock:
-        _waiting.append(ref(owner))
+        _waiting.append((lambda: owner) if is_held else ref(owner))
         _start()
 
 
-def _is_running() -> bool:
+def is_running() -> bool:
     """Whether there is a thread. One whose start was interrupted is none."""
     return _thread is not None and _thread.is_alive()
 
@@ -107,7 +110,7 @@ def _is_running() -> bool:
 def _start() -> None:
     """Starts the thread, unless there is one."""
     global _thread
-    if _is_running() or _stopped:
+    if is_running() or _stopped:
         return
     _sleep.acquire(blocking=False)
     _thread = Worker(_run)
@@ -128,7 +131,7 @@ def _run() -> None:
                 return
             owner = _waiting.popleft()()
         if owner is not None:
-            _improve(owner.improve)
+            in_background(partial(_improve, owner.improve))
         del owner
 
 
@@ -137,7 +140,7 @@ def _improve(improve: Callable[[], None]) -> None:
         improve()
     except Exception as error:  # drafts are right, too
         reason = f"{type(error).__name__}: {error}"
-        log("cache", lambda: f"a draft is not recompiled at level 2: {reason}")
+        log("cache", lambda: f"what was to be done in the background is not: {reason}")
 
 
 def wait() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from weft.core.slices import give_way
 from weft.native.ir.scalar import FLOATS, bits_of
 
 PARAMETERS: Final = ("ptr %record", "ptr %buffers", "ptr %outside", "i64 %lo", "i64 %hi", "i64 %chunk")
@@ -112,6 +113,7 @@ class Writer:
 
     # -- control ---------------------------------------------------------------------------------------------
     def begin(self, label: str) -> None:
+        give_way()
         self.lines.append(f"{label}:")
         self.block = label
 

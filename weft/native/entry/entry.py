@@ -28,6 +28,7 @@ from weft.core.expressions import Expression, Symbol, float_word, in_order
 from weft.core.interrupts import is_interrupt
 from weft.core.once import once
 from weft.core.records import record
+from weft.core.slices import Steps, at_once
 from weft.native.cpu.engine import Loaded
 from weft.native.cpu.outside import address_of
 from weft.native.entry.checks import DECLARATIONS, FLOATING, NUMBERS, OPERANDS, ORDERED, write_checks
@@ -200,8 +201,13 @@ class Holding:
         return [each.hint if type(each) is Size else each for each in numbers]
 
     def table(self, rows: Sequence[Sequence[Any]]) -> int:
-        made = np.zeros((len(rows) + 1, ROW), np.int64)
+        return at_once(self.filled(rows, len(rows)))
+
+    def filled(self, rows: Iterable[Sequence[Any]], count: int) -> Steps[int]:
+        """A table of so many rows, in slices."""
+        made = np.zeros((count + 1, ROW), np.int64)
         for number, row in enumerate(rows):
+            yield
             made[number, : len(row)] = self.now(row, _data(made) + 8 * ROW * number)
         self.keep.append(made)
         return _data(made)
@@ -507,9 +513,13 @@ class Entrance:
         self.new.restype = ctypes.py_object
         self.new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
 
-    def make(
+    def make(self, *given: Any) -> Any:
+        """As `making`, at once."""
+        return at_once(self.making(*given))
+
+    def making(
         self, lowering: Lowering, returned: Sequence[int], miss: Any, run: Run | None, never: Any = None
-    ) -> Any:
+    ) -> Steps[Any]:
         """The builtin function of these checks: `miss`, or a tuple of outputs and registers. `never` says
         that Python's checks would fail, too."""
         checks = lowering.rows
@@ -520,14 +530,17 @@ class Entrance:
         values: dict[str, Any] = {"miss": holding.address(miss)}
         values["never"] = holding.address(miss if never is None else never)
         values |= {"api": _data(self.api), "checks": len(checks), "returned": len(returned)}
-        values["checks_at"] = holding.table([holding.row(check) for check in checks])
+        values["checks_at"] = yield from holding.filled(map(holding.row, checks), len(checks))
         values["returned_at"] = holding.numbers(returned)
         if run is not None:
+            yield
             values |= _run_values(run, holding)
+            yield
         for name, value in values.items():
             place = HEADER.index(name)
             raw[place : place + 1] = holding.now([value], _data(raw) + 8 * place)
-        for name, value in () if run is None else _sizes_values(run, holding, lowering).items():
+        sizes = {} if run is None else (yield from _sizes_values(run, holding, lowering))
+        for name, value in sizes.items():
             raw[HEADER.index(name)] = value
         if lowering.count > MOST_REGISTERS:
             raise ValueError(f"{lowering.count} values to check do not fit the stack")
@@ -537,7 +550,7 @@ class Entrance:
         return self.new(ctypes.addressof(self.method), table, None)
 
 
-def _sizes_values(run: Run, holding: Holding, lowering: Lowering) -> dict[str, int]:
+def _sizes_values(run: Run, holding: Holding, lowering: Lowering) -> Steps[dict[str, int]]:
     """The part of an entry's numbers that says how others follow from sizes."""
     if run.sizes is None:
         return {}
@@ -545,6 +558,7 @@ def _sizes_values(run: Run, holding: Holding, lowering: Lowering) -> dict[str, i
     registers = [lowering.register(each) for each in wanted]
     rows, stores = lowering.filled([*holding.open, *run.sizes.numbers], run.sizes)
     header = holding.header
+    fills = yield from holding.filled(map(holding.row, rows), len(rows))
 
     def grow() -> None:
         block = blocks.take(int(header[SIZE]))
@@ -554,7 +568,7 @@ def _sizes_values(run: Run, holding: Holding, lowering: Lowering) -> dict[str, i
     return {
         "sizes": len(registers), "sizes_at": holding.numbers(registers),
         "sizes_last": holding.numbers([0] * len(registers)),
-        "fills": len(rows), "fills_at": holding.table([holding.row(row) for row in rows]),
+        "fills": len(rows), "fills_at": fills,
         "stores": len(stores), "stores_at": holding.table(stores), "grow": holding.address(grow),
     }  # fmt: skip
 

@@ -21,7 +21,10 @@ from weft.core.expressions import Expression
 from weft.core.interrupts import let_through
 from weft.core.lazy import lazy
 from weft.core.logs import log
+from weft.core.settings import settings
+from weft.core.slices import Steps, at_once
 from weft.native.backend import Compiled, is_watched, plain
+from weft.native.cpu import tiers
 from weft.native.cpu.calls import ALIGNED, WRITEABLE
 from weft.native.cpu.pool import pool
 from weft.native.cpu.runner import Runner
@@ -29,6 +32,7 @@ from weft.native.entry.entry import (
     NEVER,
     Layout,
     Lowering,
+    Run,
     class_version,
     entrance,
     member_offset,
@@ -60,6 +64,7 @@ class Machine:
 
     def __init__(self, layout: Layout, miss: Any, describe: Any) -> None:
         self.layout, self.miss, self.describe = layout, miss, describe
+        self.is_asked = False
 
     class_version = staticmethod(class_version)
     never: Final = NEVER
@@ -174,6 +179,13 @@ class Machine:
             return []
         return [each for each in reversed(found) if isinstance(each, dict)] if isinstance(found, list) else []
 
+    def later(self, owner: Any) -> None:
+        """Has `owner.improve()` called in the background, or at once where nothing is done there."""
+        if settings.tiers == "auto":
+            tiers.ask(owner, is_held=True)
+        else:
+            owner.improve()
+
     def keep(self, key: str, made: dict[str, Any], name: str) -> None:
         """Keeps an entry beside those that are there, as far as there is room."""
         made = json.loads(json.dumps(made))
@@ -200,42 +212,70 @@ class Machine:
             return None
         return found, program
 
-    def make(
+    # -- making ----------------------------------------------------------------------------------------------
+    def is_ready(self) -> bool:
+        """Whether the entrance is there, or will not be made in the background, which this asks for."""
+        if (self.layout,) in entrance.made or settings.tiers != "auto":
+            return True
+        if not self.is_asked:
+            self.is_asked = True
+            tiers.ask(self)
+        return not tiers.is_running()
+
+    def improve(self) -> None:
+        """Loads what entries are made with and makes the entrance, in the background."""
+        _loaded = _opened.opened_call, _nodes.add_nodes, _backwards.backward_entry
+        entrance(self.layout)
+
+    def make(self, *given: Any) -> Any:
+        """As `making`, at once."""
+        return at_once(self.making(*given))
+
+    def making(
         self, arguments: Sequence[str], checks: list[Expression], rest: Any, returned: list[Expression],
-        direct: Any, operands: Operands, drops: Sequence[Expression] = (),
-    ) -> Any:  # fmt: skip
+        run: Any, operands: Operands, drops: Sequence[Expression] = (),
+    ) -> Steps[Any]:  # fmt: skip
         """The function of these arguments. What is left to Python is checked by `rest`, before anything is
-        read."""
-        lowering, run = Lowering(arguments), None
-        opened = None if direct is None or len(direct) < 3 else direct[2]
+        read. `run` says how a graph runs, when that is asked."""
+        lowering, tables = Lowering(arguments), None
         if rest is not None:
             for check in filter(is_of_argument, checks):
                 lowering.need_surely(check)
             lowering.rows.append(("call_missing", 0, rest))
         for check in checks:
+            yield
             lowering.need_surely(check)
         wanted = [lowering.register(value) for value in returned]
-        if direct is not None:
-            found, program = direct[:2]
-            for check in self.layouts(found, program, operands, opened):
-                lowering.need(check)
-            if found.recorded is not None:
-                lowering.need(self.serves(found.recorded.plan, opened is not None))
-            places = [
-                (lowering.register(value), None if array is None else lowering.register(array))
-                for value, array in operands
-            ]
-            run = run_of(found, program, places)
-            if found.recorded is not None:
-                _nodes.add_nodes(
-                    run, found, program, places, self, None if opened is None else opened.template
-                )
-            run.drops = [lowering.register(each) for each in drops]
-            if opened is not None:
-                run.sizes = _opened.open_run(run, found, program, opened, operands)
-                for each in (*run.sizes.symbols.values(), *run.sizes.looked):
-                    lowering.register(each)
-        return entrance(self.layout).make(lowering, wanted, self.miss, run, self.never)
+        if run is not None:
+            yield
+            tables = self.tables(run, lowering, operands)
+            tables.drops = [lowering.register(each) for each in drops]
+        yield
+        making = entrance(self.layout).making(lowering, wanted, self.miss, tables, self.never)
+        return (yield from making)
+
+    def tables(self, asked: Any, lowering: Lowering, operands: Operands) -> Run:
+        """The run of a program. It is in one piece: what it reads of inputs belongs together."""
+        direct = asked.look()
+        found, program = direct[:2]
+        opened = None if len(direct) < 3 else direct[2]
+        for check in self.layouts(found, program, operands, opened):
+            lowering.need(check)
+        if found.recorded is not None:
+            lowering.need(self.serves(found.recorded.plan, opened is not None))
+        places = [
+            (lowering.register(value), None if array is None else lowering.register(array))
+            for value, array in operands
+        ]
+        run = run_of(found, program, places)
+        if found.recorded is not None:
+            _nodes.add_nodes(run, found, program, places, self, None if opened is None else opened.template)
+        if opened is not None:
+            run.sizes = _opened.open_run(run, found, program, opened, operands)
+            for each in (*run.sizes.symbols.values(), *run.sizes.looked):
+                lowering.register(each)
+        asked.check()
+        return run
 
     def backward(self, found: Any) -> Any:
         """The native function of a node's backward, the edges whose gradients it puts into leaves, and
