@@ -21,11 +21,17 @@ def weave(x, w):
     return (y * x).sum()
 
 
+def noisy(x):
+    print("weaving")
+    return x + 1
+
+
 @pytest.fixture(scope="module")
 def page():
     with observe("<b>weaving</b>") as seen:
         x = weft.randn(8, 8, requires_grad=True)
         weft.compile(weave, backend="native")(x, weft.randn(8, 8)).backward()
+        weft.compile(noisy, backend="native")(weft.ones(3))
     return render(seen)
 
 
@@ -70,6 +76,7 @@ const told = {};
 const press = (key, target = document) =>
   target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
 window.addEventListener("error", (event) => { told.error = String(event.message); });
+told.remedies = [...made[0].panel.querySelectorAll(".remedy")].map((each) => each.textContent);
 told.tabs = [...document.querySelectorAll("[role=tab]")].map((tab) => tab.textContent);
 told.open = document.querySelector("[role=tab][aria-selected=true]").textContent;
 press("ArrowRight", document.querySelector("[role=tab][aria-selected=true]"));
@@ -172,6 +179,7 @@ def test_in_a_browser(page, tmp_path, width):
     assert told["searching"] == "search" and int(told["hits"].split()[0]) > 0
     assert told["nodes"] > 4 and told["zoomed"] and told["wide"] and told["script"] == 0
     assert told["themes"] == ["dark", "light"]
+    assert [text[:4] for text in told["remedies"]] == ["Why:", "Try:"]
     assert told["fits"] == [True] * 6
     assert told["times"] == ["0.50 µs", "13.6 µs", "999 µs", "1.00 ms", "189 ms", "2.00 s"]
     assert told["step"][0] == "0" and told["step"][1].startswith("0: ") and told["ticks"] == 5

@@ -253,7 +253,8 @@ def _break_facts(each: Any) -> Facts:
         reason, place = f"runs as written: {entry.reason}", None
     else:
         reason, place = str(entry.stop), _place(entry.where)
-    return {"function": each.code.co_qualname, "reason": reason, "place": place}
+    why, remedy = entry.advice()
+    return {"function": each.code.co_qualname, "reason": reason, "place": place, "why": why, "try": remedy}
 
 
 def _sources(seen: Observed, graphs: list[Facts], programs: list[Facts], breaks: list[Facts]) -> list[Facts]:

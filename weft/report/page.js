@@ -114,8 +114,10 @@ function overview() {
   return part;
 }
 function breaksTable() {
-  return table([["ops", "function"], ["place", "place"], ["why", "why"]],
-    facts.breaks.map((each) => [each.function, each.place ? short(each.place) : "", each.reason]));
+  const remedy = (each) => make("div", {}, each.reason,
+    ...[["Why: ", each.why], ["Try: ", each.try]].filter(([, text]) => text).map(([name, text]) => make("p", { class: "remedy" }, make("b", {}, name), text)));
+  return table([["ops", "function"], ["place", "place"], ["why", "reason and remedy"]],
+    facts.breaks.map((each) => [each.function, each.place ? short(each.place) : "", remedy(each)]));
 }
 // A pane is one stop of the Tab key; arrows go from row to row in it.
 function walk(event, pane) {
