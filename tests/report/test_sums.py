@@ -10,10 +10,11 @@ from weft.report.facts import facts_of
 from weft.report.sums import along_the_step, by_likeness, by_line
 
 
-def step(ops, kind, microseconds, places=(), text=""):
+def step(ops, kind, microseconds, places=(), text="", behind=False):
     return {
         "ops": ops, "kind": kind, "microseconds": microseconds, "text": text,
         "places": [("model.py", line) for line in places],
+        "shares": [("model.py", line, behind) for line in places],
     }  # fmt: skip
 
 
@@ -26,11 +27,15 @@ def program(*steps, backward=False, forward=None, kept=None, live=(), results=()
 
 
 def test_time_is_that_of_lines_forward_and_backward_apart():
-    forward = program(step("mul", "kernel over 4", 6.0, [3, 4]), step("pack", "function", 1.0))
+    forward = program(
+        step("mul", "kernel over 4", 6.0, [3, 4]),
+        step("mul", "kernel over 4", 0.5, [4], behind=True),
+        step("pack", "function", 1.0),
+    )
     backward = program(step("mul", "kernel over 4", 2.0, [4]), backward=True)
     found = by_line([forward, backward])
     assert [(line["place"], line["forward"], line["backward"]) for line in found] == [
-        (("model.py", 4), 3.0, 2.0),
+        (("model.py", 4), 3.0, 2.5),
         (("model.py", 3), 3.0, 0.0),
         (None, 1.0, 0.0),
     ]
@@ -104,3 +109,34 @@ def test_of_a_gradient(facts):
     (curve,) = facts["memory"]
     assert len(curve["live"]) == len(steps) and curve["live"][len(facts["programs"][0]["steps"])] >= 32768
     assert any(kind["ops"].split()[0] == "matmul" and kind["count"] > 1 for kind in facts["kinds"])
+
+
+def test_of_a_whole_step_gradients_stand_at_the_lines_that_they_are_of():
+    w = weft.randn(64, 64, requires_grad=True)
+
+    def step(x):
+        y = (x @ w).tanh()
+        z = y.square().sum()
+        z.backward()
+        return z.detach()
+
+    with observe() as seen:
+        weft.compile(step, backend="native", fullgraph=True)(weft.randn(64, 64))
+    first = step.__code__.co_firstlineno
+    lines = {line["place"][1] - first: line for line in facts_of(seen)["lines"] if line["place"]}
+    assert lines[1]["forward"] > 0 and lines[1]["backward"] > 0
+    assert lines[1]["backward"] > lines.get(3, {"backward": 0.0})["backward"]
+
+
+def test_second_gradients_stand_at_the_lines_of_the_ops():
+    def step(x):
+        x = x.clone().requires_grad_()
+        y = (x.sin() * x).sum()
+        (slope,) = weft.autograd.grad(y, x, create_graph=True)
+        return weft.autograd.grad(slope.square().sum(), x)[0]
+
+    with observe() as seen:
+        weft.compile(step, backend="native", fullgraph=True)(weft.randn(64, 64))
+    first = step.__code__.co_firstlineno
+    lines = {line["place"][1] - first: line for line in facts_of(seen)["lines"] if line["place"]}
+    assert lines[2]["backward"] > 0

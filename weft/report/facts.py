@@ -245,6 +245,7 @@ def _step_facts(program: Any, number: int, times: list[float] | None) -> Facts:
         "writes": [_looking.value_text(program, value) for value in _writes.writes_of(step)],
         "reads": list(dict.fromkeys(_looking.value_text(program, value) for value in _writes.reads_of(step))),
         "places": [(str(file), int(line)) for file, line, _ in _stepping.lines_of(step)],
+        "shares": [(str(file), int(line), behind) for file, line, behind in _stepping.shares_of(step)],
         "text": str(step.kernel) if is_kernel else "",
         "microseconds": None if times is None else round(1e6 * times[number], 2),
     }

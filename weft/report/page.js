@@ -118,7 +118,7 @@ function byLine() {
   const columns = [["code", "line"], ["lines", "place"], ["bars", ""], ["figure forward", "forward"], ["figure backward", "backward"], ["figure share", "share"]];
   return [make("h2", {}, `By line: ${time(total)}`), make("div", { class: "legend" }, ...swatches([["forward", "forward"], ["backward", "backward"]])),
     ...longTable(columns, rows, "line"),
-    make("p", { class: "file" }, "All that was compiled, each step run once on one thread: a call that uses more threads takes less. A step that comes from several lines counts for each in equal parts. Where the gradient is taken inside, it stands at the line that asks for it.")];
+    make("p", { class: "file" }, "All that was compiled, each step run once on one thread: a call that uses more threads takes less. A step that comes from several lines counts for each in equal parts. Gradients stand at the line of what they are the gradients of.")];
 }
 function byLikeness() {
   if (!facts.kinds.length) return [];

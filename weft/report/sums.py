@@ -35,15 +35,12 @@ def by_line(programs: Sequence[Facts]) -> list[Facts]:
     """
     found: dict[Place | None, Facts] = {}
     for program, step in timed_steps(programs):
-        places: list[Place | None] = [*step["places"]] or [None]
-        for place in places:
+        for share in step["shares"] or [None]:
+            place, behind = (None, False) if share is None else ((share[0], share[1]), share[2])
             text = "" if place is None else linecache.getline(*place).strip()
-            line = found.setdefault(
-                place, {"place": place, "text": text, "forward": 0.0, "backward": 0.0, "steps": 0}
-            )
-            behind = program["backward"] or (place is not None and asks_for_gradients(place))
-            line["backward" if behind else "forward"] += step["microseconds"] / len(places)
-            line["steps"] += 1
+            line = found.setdefault(place, {"place": place, "text": text, "forward": 0.0, "backward": 0.0})
+            behind = behind or program["backward"] or (place is not None and asks_for_gradients(place))
+            line["backward" if behind else "forward"] += step["microseconds"] / max(len(step["shares"]), 1)
     return sorted(
         found.values(), key=lambda line: (line["place"] is None, -line["forward"] - line["backward"])
     )
