@@ -7,6 +7,7 @@ run, so a page cannot be out of date.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
 import json
@@ -49,6 +50,8 @@ MODULES = {
 }
 SHOWN = 12
 """Examples print at most so many elements."""
+WIDE = 72
+"""So many characters of code a page shows without scrolling."""
 
 
 class Entry(NamedTuple):
@@ -295,10 +298,21 @@ def sample_call(entry: Entry, op: Op) -> str:
                     result = eval(code, {"weft": weft})
             except Exception:  # rounding its arguments took them out of range, or it has another face
                 continue
+            head = ">>> " + "\n... ".join(wrapped(code))
             if small and len(repr(result)) < 600:
-                return f">>> {code}\n{result!r}"
-            return f">>> {code}  # {looks(result)}"
+                return f"{head}\n{result!r}"
+            return f"{head}  # {looks(result)}"
     return ""
+
+
+def wrapped(code: str) -> list[str]:
+    """The lines of a call: one, or where that is too wide for a page an argument each."""
+    call = ast.parse(code, mode="eval").body
+    if len(code) <= WIDE or not isinstance(call, ast.Call):
+        return [code]
+    given = [ast.unparse(each) for each in call.args]
+    given += [f"{each.arg}={ast.unparse(each.value)}" for each in call.keywords]
+    return [f"{ast.unparse(call.func)}(", *(f"    {each}," for each in given), ")"]
 
 
 def call_text(entry: Entry, sample: Any, small: bool) -> str | None:
