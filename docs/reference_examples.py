@@ -221,11 +221,14 @@ try:
 except weft.compiler.InvalidBackend as error:
     print(str(error).splitlines()[0])
 ## weft.compiler.NotCompiled
-with weft.compiler.set_stance("fail_on_recompile"):
-    try:
-        weft.compile(lambda x: x * 3)(weft.ones(2))
-    except RuntimeError as error:
-        print(type(error).__name__)
+weft.compiler.settings.strict = True
+f = weft.compile(lambda x, axis: x.sum(axis))
+try:
+    for axis in range(5):
+        total = f(weft.ones(2, 2, 2, 2, 2), axis)
+except weft.compiler.NotCompiled as error:
+    print(str(error).partition(" within")[0])
+weft.compiler.settings.strict = False
 ## weft.compiler.OptimizedModule
 net = weft.compile(weft.nn.Linear(2, 1))
 type(net).__name__, type(net._orig_mod).__name__
