@@ -1,4 +1,4 @@
-"""What the examples share: numbers that are the same in every library, and speed beside eager code.
+"""What the examples share: numbers that are the same in every library, speed beside eager code, and plots.
 
 All draws come from NumPy, so a program gives the same results with Weft, through `weft.compat`, and on
 PyTorch (with `import torch as weft`).
@@ -56,3 +56,24 @@ def speed(eager: Callable[..., Any], compiled: Callable[..., Any], *args: Any, c
     slow, fast = best(eager), best(compiled)
     ratio = f"{slow / fast:.1f} times"
     return f"a step takes {fast * 1e6:,.0f} us compiled, {slow * 1e6:,.0f} us as written: {ratio}"
+
+
+def draw(path: str, curves: dict[str, tuple[Any, Any]], across: str, upwards: str) -> None:
+    """Draws curves, each the numbers across and upwards, to a file; nothing without a path."""
+    if not path:
+        return
+    try:
+        import matplotlib
+    except ImportError:
+        raise SystemExit("--plot needs matplotlib. Try: pip install matplotlib") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
+    for label, (x, y) in curves.items():
+        axes.plot(np.asarray(x), np.asarray(y), label=label)
+    axes.set_xlabel(across)
+    axes.set_ylabel(upwards)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

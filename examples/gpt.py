@@ -13,23 +13,14 @@ import argparse
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+from beside import speed
+
 import weft
-from weft import nn, optim
+from weft import nn
 from weft.nn import functional as F
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a training run came to."""
-
-    loss: float  # on the letters kept for the test
-    seconds: float  # of training, compiling included
-    breaks: int
-    sample: str
 
 
 class Block(nn.Module):
@@ -38,17 +29,13 @@ class Block(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.before_attention = nn.LayerNorm(width)
-        self.questions = nn.Linear(width, 3 * width)
-        self.answer = nn.Linear(width, width)
-        self.before_network = nn.LayerNorm(width)
+        self.before_attention, self.before_network = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.questions, self.answer = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.network = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, x: Any) -> Any:
         batch, length, width = x.shape
-        parts = self.questions(self.before_attention(x)).reshape(
-            batch, length, 3, self.heads, width // self.heads
-        )
+        parts = self.questions(self.before_attention(x)).unflatten(-1, (3, self.heads, -1))
         query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)
         seen = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.answer(seen.transpose(1, 2).reshape(batch, length, width))
@@ -58,23 +45,18 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """Letters in, for each place the odds of the next letter out."""
 
-    def __init__(
-        self, letters: int, context: int = 64, width: int = 128, layers: int = 4, heads: int = 4
-    ) -> None:
+    def __init__(self, letters: int, context: int = 64, width: int = 128, layers: int = 4, heads=4) -> None:
         super().__init__()
         self.context = context
-        self.letters = nn.Embedding(letters, width)
-        self.places = nn.Embedding(context, width)
+        self.letters, self.places = nn.Embedding(letters, width), nn.Embedding(context, width)
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, letters, bias=False)
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, letters, bias=False)
         for parameter in self.parameters():
             if parameter.ndim > 1:
                 nn.init.normal_(parameter, std=0.04)
 
     def forward(self, x: Any) -> Any:
-        places = weft.arange(x.shape[1])
-        return self.head(self.norm(self.blocks(self.letters(x) + self.places(places))))
+        return self.head(self.norm(self.blocks(self.letters(x) + self.places(weft.arange(x.shape[1])))))
 
 
 class Text:
@@ -89,12 +71,8 @@ class Text:
 
     def batch(self, source: Any, count: int, context: int, generator: Any) -> tuple[Any, Any]:
         """Pieces of the text from random places, and the same one letter further on."""
-        starts = weft.randint(len(source) - context, (count, 1), generator=generator)
-        places = starts + weft.arange(context)
+        places = weft.randint(len(source) - context, (count, 1), generator=generator) + weft.arange(context)
         return source[places], source[places + 1]
-
-    def write(self, numbers: Any) -> str:
-        return "".join(self.alphabet[number] for number in numbers.tolist())
 
 
 def tales() -> str:
@@ -102,10 +80,9 @@ def tales() -> str:
     return resources.files("weft.cli").joinpath("tales.txt").read_text(encoding="utf-8")
 
 
-def training_step(model: GPT, optimizer: Any) -> Callable[[Any, Any], Any]:
-    """One step of training as one graph: letters and those that follow in, the loss out."""
+def make_step(model: GPT, optimizer: Any) -> Callable[[Any, Any], Any]:
+    """A step of training: letters and those that follow in, the loss out."""
 
-    @weft.compile(fullgraph=True)
     def step(x: Any, y: Any) -> Any:
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
@@ -119,9 +96,8 @@ def training_step(model: GPT, optimizer: Any) -> Callable[[Any, Any], Any]:
 
 def loss_on(model: GPT, text: Text, source: Any, batches: int = 20) -> float:
     """The mean loss over pieces of a text, always the same ones."""
-    generator = weft.Generator().manual_seed(1)
+    generator, total = weft.Generator().manual_seed(1), 0.0
     with weft.no_grad():
-        total = 0.0
         for _ in range(batches):
             x, y = text.batch(source, 16, model.context, generator)
             total += float(F.cross_entropy(model(x).flatten(0, 1), y.flatten()))
@@ -136,63 +112,37 @@ def write(model: GPT, text: Text, beginning: str, count: int, seed: int = 0) -> 
         for _ in range(count):
             odds = F.softmax(model(numbers[None, -model.context :])[0, -1] / 0.7, -1)
             numbers = weft.cat([numbers, weft.multinomial(odds, 1, generator=generator)])
-    return text.write(numbers)
+    return "".join(text.alphabet[number] for number in numbers.tolist())
 
 
-def train(
-    steps: int = 400,
-    batch_size: int = 16,
-    rate: float = 3e-3,
-    seed: int = 0,
-    letters: int = 0,
-    report: Callable[[int, float], None] | None = None,
-) -> Result:
-    """Trains, tests, and writes `letters` letters; `report(step, loss)` is called now and then."""
+def train(steps: int = 400, rate: float = 3e-3, seed: int = 0, letters: int = 0) -> tuple[float, str, str]:
+    """Trains and tells of it; gives the loss on unseen letters, a tale of so many letters, a step's speed."""
     weft.manual_seed(seed)
     text = Text(tales())
     model = GPT(len(text.alphabet))
-    optimizer = optim.AdamW(model.parameters(), lr=weft.tensor(rate), weight_decay=0.01, betas=(0.9, 0.95))
-    step = training_step(model, optimizer)
-    generator = weft.Generator().manual_seed(seed)
-    before, began = breaks(), time.perf_counter()
+    optimizer = weft.optim.AdamW(model.parameters(), lr=weft.tensor(rate), betas=(0.9, 0.95))
+    raw = make_step(model, optimizer)
+    step, generator = weft.compile(raw, fullgraph=True), weft.Generator().manual_seed(seed)
+    began = time.perf_counter()
     for number in range(steps):
-        warm = min(1.0, (number + 1) / 40)
-        for group in optimizer.param_groups:
-            group["lr"].fill_(rate * warm * (0.05 + 0.95 * (1 + math.cos(math.pi * number / steps)) / 2))
-        loss = step(*text.batch(text.train, batch_size, model.context, generator))
-        if report is not None and (number % 50 == 0 or number == steps - 1):
-            report(number, float(loss))
-    seconds = time.perf_counter() - began
-    missed = breaks() - before
-    sample = write(model, text, "Once there was", letters) if letters else ""
-    return Result(loss_on(model, text, text.test), seconds, missed, sample)
-
-
-def breaks() -> int:
-    """How many breaks of graphs there were so far."""
-    return sum(weft.compiler.counters["graph_break"].values())
+        warm = min(1.0, (number + 1) / 40) * (0.05 + 0.475 * (1 + math.cos(math.pi * number / steps)))
+        optimizer.param_groups[0]["lr"].fill_(rate * warm)
+        loss = step(*text.batch(text.train, 16, model.context, generator))
+        if number % 50 == 0:
+            left = (time.perf_counter() - began) / max(number, 1) * (steps - number)
+            more = f"  about {left:.0f} s more" if number else f"  of {steps}; time is known after 50"
+            print(f"step {number:4}  loss {float(loss):.3f}{more}", flush=True)
+    found, sample = loss_on(model, text, text.test), write(model, text, "Once there was", letters)
+    return found, sample, speed(raw, step, *text.batch(text.train, 16, model.context, generator), calls=5)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--letters", type=int, default=400, help="how many to write in the end")
-    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    print(f"{options.steps} steps; how long they will take is known after 50", flush=True)
-    began = time.perf_counter()
-
-    def report(number: int, loss: float) -> None:
-        left = (time.perf_counter() - began) / max(number, 1) * (options.steps - 1 - number)
-        more = f"  about {left:.0f} s more" if 0 < number < options.steps - 1 else ""
-        print(f"step {number:4}  loss {loss:.3f}{more}", flush=True)
-
-    result = train(options.steps, seed=options.seed, letters=options.letters, report=report)
-    print(
-        f"loss {result.loss:.3f} on unseen letters after {result.seconds:.1f} s, compiling included; "
-        f"breaks: {result.breaks}\n"
-    )
-    print(result.sample)
+    loss, sample, told = train(options.steps, letters=options.letters)
+    print(f"loss {loss:.3f} on unseen letters; {told}\n\n{sample}")
 
 
 if __name__ == "__main__":

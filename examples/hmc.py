@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from beside import Draws, speed
+from beside import Draws, draw, speed
 
 import weft
 from weft.nn import functional as F
@@ -48,7 +48,7 @@ def make_proposal(energy: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     return proposal
 
 
-def sample(count: int = 1500, rows: int = 300) -> tuple[Any, float, str]:
+def sample(count: int = 1500, rows: int = 300, plot: str = "") -> tuple[Any, float, str]:
     """Means of the weights, the share of proposals that were taken, and a proposal's speed."""
     draws = Draws(0, np.float64)
     x = draws.normal(rows, len(WEIGHTS))
@@ -63,13 +63,19 @@ def sample(count: int = 1500, rows: int = 300) -> tuple[Any, float, str]:
             w, taken = there, taken + 1
         if number >= count // 5:
             seen.append(w)
-    return weft.stack(seen).mean(0), taken / count, speed(raw, propose, w, draws.normal(len(WEIGHTS)))
+    chain = weft.stack(seen)
+    draw(
+        plot, {f"weight {n}": (range(len(seen)), chain[:, n]) for n in range(len(WEIGHTS))}, "draw", "weight"
+    )
+    return chain.mean(0), taken / count, speed(raw, propose, w, draws.normal(len(WEIGHTS)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--count", type=int, default=1500)
-    mean, share, told = sample(parser.parse_args().count)
+    parser.add_argument("--plot", default="", metavar="FILE", help="draw the chain (needs matplotlib)")
+    options = parser.parse_args()
+    mean, share, told = sample(options.count, plot=options.plot)
     found = ", ".join(f"{each:.2f}" for each in mean.tolist())
     print(f"weights {found} (made with {WEIGHTS}); {share:.0%} of proposals taken; {told}")
 

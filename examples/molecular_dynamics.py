@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from beside import Draws, filled, speed
+from beside import Draws, draw, filled, speed
 
 import weft
 from weft import nn
@@ -88,7 +88,7 @@ def simulated(energy: Callable[[Any], Any], x: Any, v: Any, steps: int, dt: floa
     return weft.stack(totals)
 
 
-def train(steps: int = 600, turns: int = 200) -> tuple[float, float, str]:
+def train(steps: int = 600, turns: int = 200, plot: str = "") -> tuple[float, float, str]:
     """Gives the error of forces beside their size, how much energy drifts, and the step's speed."""
     draws = Draws(0, np.float64)
     model = filled(Potential()).to(weft.float64)
@@ -103,6 +103,7 @@ def train(steps: int = 600, turns: int = 200) -> tuple[float, float, str]:
     with weft.enable_grad():
         error = (forces(model, x) - wanted).square().mean().sqrt() / wanted.square().mean().sqrt()
     totals = simulated(model, lattice(), 0.05 * draws.normal(SIDE**3, 3), turns)
+    draw(plot, {"total energy": (range(len(totals)), totals)}, "step", "energy")
     drift = (totals[-1] - totals[0]).abs() / totals[0].abs()
     return float(error), float(drift), speed(raw, step, x, wanted)
 
@@ -110,7 +111,11 @@ def train(steps: int = 600, turns: int = 200) -> tuple[float, float, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--steps", type=int, default=600)
-    error, drift, told = train(parser.parse_args().steps)
+    parser.add_argument(
+        "--plot", default="", metavar="FILE", help="draw the energy of the simulation (needs matplotlib)"
+    )
+    options = parser.parse_args()
+    error, drift, told = train(options.steps, plot=options.plot)
     print(f"forces are off by {error:.1%}; energy drifts by {drift:.2e} in 200 steps; {told}")
 
 

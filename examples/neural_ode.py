@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from beside import filled, speed
+from beside import draw, filled, speed
 
 import weft
 from weft import nn
@@ -49,7 +49,7 @@ def make_step(net: Any, optimizer: Any, turns: int) -> Callable[[Any, Any], Any]
     return step
 
 
-def train(steps: int = 400, turns: int = 10, width: int = 50) -> tuple[float, str]:
+def train(steps: int = 400, turns: int = 10, width: int = 50, plot: str = "") -> tuple[float, str]:
     """Trains on pieces of the true path; gives the last loss, and the step's speed."""
     with weft.no_grad():
         whole = integrated(spiral, weft.tensor([[2.0, 0.0]]), 200)[:, 0]
@@ -63,13 +63,19 @@ def train(steps: int = 400, turns: int = 10, width: int = 50) -> tuple[float, st
     loss = 0.0
     for _ in range(steps):
         loss = step(begin, path)
+    with weft.no_grad():
+        learned = integrated(net, whole[:1], 200)[:, 0]
+    curves = {"true": (whole[:, 0], whole[:, 1]), "learned": (learned[:, 0], learned[:, 1])}
+    draw(plot, curves, "x", "y")
     return float(loss), speed(raw, step, begin, path)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--steps", type=int, default=400)
-    loss, told = train(parser.parse_args().steps)
+    parser.add_argument("--plot", default="", metavar="FILE", help="draw both paths (needs matplotlib)")
+    options = parser.parse_args()
+    loss, told = train(options.steps, plot=options.plot)
     print(f"mean distance from the spiral: {loss:.4f}; {told}")
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from beside import Draws, filled, speed
+from beside import Draws, draw, filled, speed
 
 import weft
 from weft import nn
@@ -45,7 +45,7 @@ def make_step(net: Any, optimizer: Any) -> Callable[[Any], Any]:
     return step
 
 
-def train(steps: int = 3000, width: int = 32, seed: int = 0) -> tuple[float, str]:
+def train(steps: int = 3000, width: int = 32, seed: int = 0, plot: str = "") -> tuple[float, str]:
     """Trains; gives the largest error of the solution, and the step's speed."""
     net = network(width)
     optimizer = weft.optim.Adam(net.parameters(), lr=5e-3)
@@ -58,14 +58,18 @@ def train(steps: int = 3000, width: int = 32, seed: int = 0) -> tuple[float, str
         schedule.step()
     x = weft.linspace(0, 1, 101, dtype=weft.float64).reshape(-1, 1)
     with weft.no_grad():
-        error = (net(x) - weft.sin(3 * math.pi * x)).abs().max().item()
+        found, true = net(x), weft.sin(3 * math.pi * x)
+    error = (found - true).abs().max().item()
+    draw(plot, {"network": (x, found), "sin(3 pi x)": (x, true)}, "x", "u")
     return error, speed(raw, step, draws.uniform(64, 1))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--steps", type=int, default=3000)
-    error, told = train(parser.parse_args().steps)
+    parser.add_argument("--plot", default="", metavar="FILE", help="draw the solution (needs matplotlib)")
+    options = parser.parse_args()
+    error, told = train(options.steps, plot=options.plot)
     print(f"largest error of the solution: {error:.4f}; {told}")
 
 

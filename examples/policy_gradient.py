@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from beside import Draws, filled, speed
+from beside import Draws, draw, filled, speed
 
 import weft
 from weft import nn
@@ -71,7 +71,7 @@ def make_step(policy: Any, optimizer: Any) -> Callable[[Any, Any, Any], Any]:
     return step
 
 
-def train(episodes: int = 60) -> tuple[list[float], str]:
+def train(episodes: int = 60, plot: str = "") -> tuple[list[float], str]:
     """Trains; gives how long poles stood in each episode, and the step's speed."""
     draws = Draws()
     policy = filled(nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 2)))
@@ -83,13 +83,18 @@ def train(episodes: int = 60) -> tuple[list[float], str]:
         *batch, length = episode(policy, draws)
         step(*batch)
         lengths.append(length)
+    draw(plot, {"poles": (range(episodes), lengths)}, "episode", "turns that poles stand")
     return lengths, speed(raw, step, *batch)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--episodes", type=int, default=60)
-    lengths, told = train(parser.parse_args().episodes)
+    parser.add_argument(
+        "--plot", default="", metavar="FILE", help="draw how long poles stand (needs matplotlib)"
+    )
+    options = parser.parse_args()
+    lengths, told = train(options.episodes, options.plot)
     for number in range(9, len(lengths), 10):
         print(f"episode {number + 1:3}: poles stand for {lengths[number]:5.1f} of {LONGEST} turns")
     print(told)

@@ -405,6 +405,7 @@ def test_explain(capsys):
     assert (found.graph_count, found.graph_break_count, found.op_count) == (2, 1, 2)
     assert len(found.graphs) == 2 and [len(ops) for ops in found.ops_per_graph] == [1, 1]
     reason = found.break_reasons[0]
+    assert f"    Why: {reason.why}\n    Try: {reason.try_}\n" in str(found) and reason.why and reason.try_
     assert "builtin: print" in reason.reason and reason.graph_break
     assert reason.user_stack[0].name == "function"
     assert any("L['x']" in str(guard) for guard in found.out_guards)

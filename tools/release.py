@@ -54,17 +54,42 @@ def complaints_of_archive(path: Path) -> Iterator[str]:
     """What a source archive must have."""
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "weft/version.py"):
+    for name in (
+        "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "weft/version.py", "mkdocs.yml",
+        "docs/site.py", "tools/release.py", ".ci/run",
+    ):  # fmt: skip
         if name not in names:
             yield f"{path.name} lacks {name}"
 
 
+ALONE = ["unshare", "--user", "--map-root-user", "--net"]
+"""Runs a command in a network of its own that leads nowhere, where the system lets users make one."""
+NO_NETWORK = """\
+import socket
+def refused(*_arguments, **_options):
+    raise OSError("this release must not need a network")
+socket.socket.connect = socket.socket.connect_ex = socket.create_connection = socket.getaddrinfo = refused
+"""
+"""Stands before what is run: elsewhere, connections that Python makes are refused."""
+
+
+def without_network(command: list[str]) -> list[str]:
+    """The command, cut off from all networks as far as this system allows."""
+    try:
+        subprocess.run([*ALONE, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        print("no network of its own can be made here: Python's connections alone are refused")
+        return command
+    return [*ALONE, *command]
+
+
 def in_a_fresh_environment(wheel: Path) -> Iterator[str]:
-    """Installs the wheel where nothing is, and compiles a function there."""
+    """Installs the wheel where nothing is, and compiles a function there, without a network."""
     with tempfile.TemporaryDirectory() as folder:
         run([sys.executable, "-m", "venv", folder])
         run([f"{folder}/bin/pip", "install", "-q", str(wheel)])
-        said = run([f"{folder}/bin/python", "-W", "error", "-c", USES], cwd=folder)
+        command = [f"{folder}/bin/python", "-W", "error", "-c", NO_NETWORK + USES]
+        said = run(without_network(command), cwd=folder)
         told, result = said.split()
         if told != version() or abs(float(result) - 2.5244129) > 1e-6:
             yield f"{wheel.name}, installed, says {said!r}"
@@ -85,6 +110,7 @@ def main(arguments: list[str]) -> int:
         found.append(f"the version is {version()}, and the newest entry of the changelog {latest_entry()}")
     run([sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(archive)])
     found += in_a_fresh_environment(wheel)
+    print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.2f} MiB of {LIMIT / 2**20:.0f}")
     for complaint in found:
         print(complaint)
     return bool(found)

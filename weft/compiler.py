@@ -606,6 +606,8 @@ class GraphCompileReason:
     reason: str
     user_stack: list[traceback.FrameSummary]
     graph_break: bool = True
+    why: str = ""
+    try_: str = ""
 
 
 @dataclass
@@ -654,7 +656,8 @@ class ExplainOutput:
             "Break Reasons:",
         ]
         for number, reason in enumerate(self.break_reasons, 1):
-            lines += [f"  Break Reason {number}:", f"    Reason: {reason.reason}", "    User Stack:"]
+            lines += [f"  Break Reason {number}:", f"    Reason: {reason.reason}"]
+            lines += [f"    Why: {reason.why}", f"    Try: {reason.try_}", "    User Stack:"]
             lines += [f"      {place}" for place in reason.user_stack]
         lines.append("Ops per Graph:")
         for number, ops in enumerate(self.ops_per_graph, 1):
@@ -689,7 +692,7 @@ def explain(f: Any, *, backend: Backend | None = None) -> Callable[..., ExplainO
             if entry.stop is not None:
                 where = entry.where
                 stack = [] if where is None else [traceback.FrameSummary(*where)]
-                output.break_reasons.append(GraphCompileReason(str(entry.stop), stack))
+                output.break_reasons.append(GraphCompileReason(str(entry.stop), stack, True, *entry.advice()))
 
         context = _context(backend, False, None)
         context.on_entry.append(note)

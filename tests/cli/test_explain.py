@@ -50,6 +50,7 @@ def test_breaks_and_reports(module, capsys, tmp_path):
     [
         (["{}:smooth"], "missing a required argument: 'x'. Give them with --args"),
         (["{}:nothing"], "has no 'nothing'"),
+        (["{}"], "names no function. Write module:function, or file.py:function. `weft run "),
         (["{}:smooth", "--args", "weft.ones("], "SyntaxError"),
         (["{}:smooth", "--args", "weft.ones(2)", "--backend", "loom"], "Invalid backend: 'loom'"),
     ],

@@ -50,7 +50,10 @@ def test_says_what_was_compiled(program, capsys):
     lines = told.err.splitlines()
     assert lines[0].startswith("weft: 4 calls compiled in ") and "2 breaks, 2 recompiles" in lines[0]
     assert lines[1] == f"weft: break in step at {program}:7: builtin-call: builtin: print"
-    assert lines[3].startswith("weft: step was compiled again: L['x'] is Tensor(float32[3])")
+    assert lines[2].startswith("weft:   why: a builtin that acts on the world outside")
+    assert lines[3].startswith("weft:   try: the code around it is still captured")
+    assert lines[4] == lines[1]
+    assert lines[5].startswith("weft: step was compiled again: L['x'] is Tensor(float32[3])")
 
 
 def test_quiet_and_report(program, capsys, tmp_path):

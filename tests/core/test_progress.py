@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import time
+from types import SimpleNamespace
 
 import pytest
 
 import weft
+from weft.cli import bench
+from weft.cli.main import main
 from weft.core import progress as module
 from weft.core.progress import progress, state, working
 
@@ -67,6 +70,38 @@ def test_loops_say_how_far_they_are(terminal: Terminal) -> None:
     loader = weft.data.DataLoader(range(6), batch_size=2)
     assert [batch.tolist() for batch in progress(loader, "epoch 1")] == [[0, 1], [2, 3], [4, 5]]
     assert "epoch 1 2/3, " in terminal.getvalue() and terminal.getvalue().endswith(module.CLEAR)
+
+
+def test_loading_is_long_work_until_a_batch_was_quick(terminal: Terminal) -> None:
+    class Slow:
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, number: int) -> int:
+            while number == 0 and not terminal.getvalue():
+                time.sleep(0.01)
+            return number
+
+    batches = iter(weft.data.DataLoader(Slow()))
+    assert next(batches).item() == 0
+    assert "loading batch 1 ... 0 s" in terminal.getvalue() and terminal.getvalue().endswith(module.CLEAR)
+    said = terminal.getvalue()
+    assert [batch.item() for batch in batches] == [1, 2] and terminal.getvalue() == said
+
+
+def test_benchmarks_are_long_work(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def row_of(*_arguments: object) -> dict[str, object]:
+        while not terminal.getvalue():
+            time.sleep(0.01)
+        return {"weft": {"step": 1.0}}
+
+    peers = SimpleNamespace(
+        ROWS={"a": SimpleNamespace(name="a small sum")}, PEERS={"weft": "weft"}, limits=dict, row_of=row_of,
+        report=lambda letter, row, floor: None,
+    )  # fmt: skip
+    monkeypatch.setattr(bench, "programs", lambda: peers)
+    assert main(["bench", "--rows", "a"]) == 0
+    assert "[1/1] row a, a small sum: weft ... 0 s" in terminal.getvalue()
 
 
 def test_the_state_of_a_loop() -> None:

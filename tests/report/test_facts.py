@@ -66,6 +66,7 @@ def test_forward_and_backward_are_drawn_together(facts):
 def test_breaks_and_recompiles_have_reasons(facts):
     (stop,) = facts["breaks"]
     assert "print" in stop["reason"] and stop["place"] == (__file__, halting.__code__.co_firstlineno + 2)
+    assert stop["why"].startswith("a builtin that acts") and stop["try"].startswith("the code around it")
     (miss,) = facts["misses"]
     assert miss["function"] == "slope" and "x" in miss["reasons"][0]
 

@@ -21,11 +21,17 @@ def weave(x, w):
     return (y * x).sum()
 
 
+def noisy(x):
+    print("weaving")
+    return x + 1
+
+
 @pytest.fixture(scope="module")
 def page():
     with observe("<b>weaving</b>") as seen:
         x = weft.randn(8, 8, requires_grad=True)
         weft.compile(weave, backend="native")(x, weft.randn(8, 8)).backward()
+        weft.compile(noisy, backend="native")(weft.ones(3))
     return render(seen)
 
 
@@ -70,6 +76,9 @@ const told = {};
 const press = (key, target = document) =>
   target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
 window.addEventListener("error", (event) => { told.error = String(event.message); });
+told.remedies = [...made[0].panel.querySelectorAll(".remedy")].map((each) => each.textContent);
+told.heads = [...made[0].panel.querySelectorAll("h2")].map((each) => each.textContent);
+told.lines = [...made[0].panel.querySelectorAll("td.code")].map((each) => each.parentElement.textContent);
 told.tabs = [...document.querySelectorAll("[role=tab]")].map((tab) => tab.textContent);
 told.open = document.querySelector("[role=tab][aria-selected=true]").textContent;
 press("ArrowRight", document.querySelector("[role=tab][aria-selected=true]"));
@@ -109,7 +118,7 @@ told.times = [0.5, 13.57, 999.4, 999.6, 188906.1, 2e6].map(time);
 const strip = document.querySelector("[role=slider]");
 press("ArrowRight", strip);
 told.step = [strip.getAttribute("aria-valuenow"), strip.parentElement.querySelector(".said").textContent];
-told.ticks = [...document.querySelectorAll(".axis")][0].children.length;
+told.ticks = made[3].panel.querySelector(".axis").children.length;
 search.value = "";
 search.dispatchEvent(new Event("input"));
 press("n", drawing);
@@ -172,6 +181,10 @@ def test_in_a_browser(page, tmp_path, width):
     assert told["searching"] == "search" and int(told["hits"].split()[0]) > 0
     assert told["nodes"] > 4 and told["zoomed"] and told["wide"] and told["script"] == 0
     assert told["themes"] == ["dark", "light"]
+    heads = ["By line", "Kernels, like", "Memory along programs 1 and 2", "Memory along program 3", "Breaks"]
+    assert len(told["heads"]) == 5 and all(map(str.startswith, told["heads"], heads)), told["heads"]
+    assert "y = weft.softmax(x @ w, -1)" in told["lines"][0] and "s %" not in told["lines"][0]
+    assert [text[:4] for text in told["remedies"]] == ["Why:", "Try:"]
     assert told["fits"] == [True] * 6
     assert told["times"] == ["0.50 µs", "13.6 µs", "999 µs", "1.00 ms", "189 ms", "2.00 s"]
     assert told["step"][0] == "0" and told["step"][1].startswith("0: ") and told["ticks"] == 5

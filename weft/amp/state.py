@@ -98,6 +98,7 @@ def get_autocast_dtype(device_type: str) -> dtype:
 
 
 def is_autocast_cache_enabled() -> bool:
+    """Whether autocast remembers the casts of parameters."""
     mode = active()
     return current().caching if mode is None else mode.caching
 
@@ -114,6 +115,7 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
+    """Sets the dtype in which autocast computes on a kind of device."""
     if _known(device_type) == "cpu":
         put(active() is not None, dtype, is_autocast_cache_enabled())
     else:
@@ -121,6 +123,7 @@ def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Says whether autocast remembers the casts of parameters."""
     put(active() is not None, get_autocast_dtype("cpu"), enabled)
 
 
@@ -133,12 +136,14 @@ def clear_autocast_cache() -> None:
 
 
 def autocast_increment_nesting() -> int:
+    """One more block of autocast has begun: how many there are now."""
     settings.set(replace(current(), nesting=current().nesting + 1))
     current().cache.open = True
     return current().nesting
 
 
 def autocast_decrement_nesting() -> int:
+    """A block of autocast has ended: how many are left."""
     settings.set(replace(current(), nesting=current().nesting - 1))
     current().cache.open = current().nesting > 0
     return current().nesting
@@ -152,30 +157,36 @@ def _say(old: str, new: str) -> None:
 
 
 def is_autocast_cpu_enabled() -> bool:
+    """Whether autocast is on for CPUs."""
     _say("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
     return is_autocast_enabled("cpu")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """Turns autocast on or off for CPUs, without a block."""
     _say("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
     set_autocast_enabled("cpu", enabled)
 
 
 def get_autocast_cpu_dtype() -> dtype:
+    """The dtype in which autocast computes on CPUs."""
     _say("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
     return get_autocast_dtype("cpu")
 
 
 def set_autocast_cpu_dtype(dtype: dtype) -> None:
+    """Sets the dtype in which autocast computes on CPUs."""
     _say("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
     set_autocast_dtype("cpu", dtype)
 
 
 def get_autocast_gpu_dtype() -> dtype:
+    """The dtype in which autocast would compute on GPUs."""
     _say("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
     return get_autocast_dtype("cuda")
 
 
 def set_autocast_gpu_dtype(dtype: dtype) -> None:
+    """Sets the dtype in which autocast would compute on GPUs."""
     _say("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
     set_autocast_dtype("cuda", dtype)

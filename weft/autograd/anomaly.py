@@ -57,10 +57,12 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
 
 
 def is_anomaly_enabled() -> bool:
+    """Whether backward passes name the call whose gradient fails."""
     return modes.modes().anomaly is not None
 
 
 def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly detection also looks for NaN."""
     return modes.modes().anomaly is not False
 
 

@@ -33,6 +33,7 @@ def is_grad_enabled() -> bool:
 
 
 def is_inference_mode_enabled() -> bool:
+    """Whether inference mode is on."""
     value = state.get()
     return type(value) is not bool and value.inference
 

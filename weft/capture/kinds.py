@@ -275,6 +275,15 @@ def kind_of(name: str) -> BreakKind:
     return KINDS.get(name) or KINDS["unsupported"]
 
 
+def advice(stop: Break | None, reason: str = "") -> tuple[str, str]:
+    """Why and what to try, of a break or a reason that begins with a kind; empty texts for other reasons."""
+    if stop is None:
+        entry = KINDS.get(reason.partition(":")[0])
+        return ("", "") if entry is None else (entry.why, entry.try_)
+    entry = kind_of(stop.kind)
+    return stop.why or entry.why, stop.try_ or entry.try_
+
+
 def render_break(
     kind: str,
     seen: str = "",

@@ -30,7 +30,7 @@ from weft.capture.eligible import may_compile
 from weft.capture.fronts import front_code, is_front, make_front, original_call, public, uncounted
 from weft.capture.fronts import original_of as original_of
 from weft.capture.guards import Guard, explain_miss
-from weft.capture.kinds import Unsupported, render_break
+from weft.capture.kinds import Unsupported, advice, render_break
 from weft.capture.logs import warn_user
 from weft.capture.misses import adopted, apart, changed_by, failing, is_gone, sizes_given, wild_by
 from weft.capture.native_entries import NativeEntry
@@ -117,6 +117,10 @@ class Entry:
     """Told the function and the values of the first call that was served."""
     kept: bool = False
     """Another process has made it: it may miss though its guards hold, and is captured anew then."""
+
+    def advice(self) -> tuple[str, str]:
+        """Why the graph ends or the original runs, and what to try; empty where no kind of break says so."""
+        return advice(self.stop, self.reason or "")
 
 
 Compile = Callable[[FunctionType, dict[str, Any], Request], Entry]

@@ -415,7 +415,7 @@ INLINED_LIBRARY = (
     "weft.nn.modules", "weft.nn.utils", "weft.nn.init", "weft.nn.in_place", "weft.nn.recurrent",
     "weft.nn.triplets", "weft.optim", "weft.testing",
     "weft.amp", "weft.func.modules", "weft.autograd.checkpoint", "weft.generated", "weft.array_api",
-    "weft.cli", "weft.nn.pools", "weft.distributions", "weft.compat.torch_internals",
+    "weft.cli", "weft.nn.pools", "weft.distributions", "weft.compat.torch_internals", "weft.utils._pytree",
 )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ from typing import Any
 from weft.cli import doctor
 from weft.cli.errors import CommandError, doing
 from weft.cli.run import check_writable
+from weft.core.progress import working
 
 PLACES = (
     Path(__file__).resolve().parent / "peers.py",
@@ -72,8 +73,10 @@ def run(options: argparse.Namespace) -> int:
     floor = peers.limits()
     results = {}
     for number, letter in enumerate(options.rows, 1):
-        print(f"[{number}/{len(options.rows)}] ", end="", flush=True)
-        results[letter] = peers.row_of(letter, present, options.rounds, options.seconds)
+        done = f"[{number}/{len(options.rows)}]"
+        with working(f"{done} row {letter}, {peers.ROWS[letter].name}: {', '.join(present)}"):
+            results[letter] = peers.row_of(letter, present, options.rounds, options.seconds)
+        print(f"{done} ", end="")
         peers.report(letter, results[letter], floor)
     if ratios(results) and any(ratios(results).values()):
         print(f"\n{table(peers, results)}")

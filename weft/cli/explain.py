@@ -12,8 +12,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from weft.capture.kinds import KINDS
-from weft.cli.run import check_writable, many, write
+from weft.cli.run import check_writable, many, remedy, write
 from weft.cli.targets import add_traceback, explained
 from weft.report.facts import facts_of
 
@@ -57,9 +56,7 @@ def text_of(output: Any, all_guards: bool) -> str:
         lines += ["", "breaks"]
     for each in facts["breaks"]:
         place = f"{each['place'][0]}:{each['place'][1]}: " if each["place"] else ""
-        kind = KINDS.get(each["reason"].partition(":")[0])
-        lines.append(f"  {place}{each['reason']}")
-        lines += [] if kind is None else [f"    why: {kind.why}", f"    try: {kind.try_}"]
+        lines += [f"  {place}{each['reason']}", *(f"    {line}" for line in remedy(each))]
     guards = [str(guard) for guard in output.out_guards]
     shown = guards if all_guards else guards[:GUARDS]
     lines += ["", "guards", *(f"  {guard}" for guard in shown)]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
 from weft.cli.errors import CommandError, doing
 from weft.cli.targets import add_program_arguments, add_traceback, run_script
@@ -94,11 +94,21 @@ def summarise(seen: Observed, file: TextIO) -> None:
         f"{many(summary['breaks'], 'break')}, {many(summary['recompiles'], 'recompile')}",
         file=file,
     )
+    advised: set[str] = set()
     for each in facts["breaks"][:8]:
         place = f" at {each['place'][0]}:{each['place'][1]}" if each["place"] else ""
         print(f"weft: break in {each['function']}{place}: {each['reason']}", file=file)
+        if each["try"] not in advised:  # of one kind, once is enough
+            advised.add(each["try"])
+            for line in remedy(each):
+                print(f"weft:   {line}", file=file)
     for each in facts["misses"][:8]:
         print(f"weft: {each['function']} was compiled again: {each['reasons'][0]}", file=file)
+
+
+def remedy(broken: dict[str, Any]) -> list[str]:
+    """Why a graph ends there and what to try, of the facts of a break."""
+    return [f"{name}: {broken[name]}" for name in ("why", "try") if broken[name]]
 
 
 def many(count: int, thing: str) -> str:

@@ -138,7 +138,8 @@ def function_named(name: str) -> tuple[Callable[..., Any], ModuleType]:
     """What `module:function` or `file.py:function` names, with its module."""
     where, colon, path = name.rpartition(":")
     if not colon or not where or not path:
-        raise CommandError(f"{name!r} names no function. Write module:function, or file.py:function")
+        whole = f". `weft run {name}` takes all of it" if name.endswith(".py") else ""
+        raise CommandError(f"{name!r} names no function. Write module:function, or file.py:function{whole}")
     module = _module(where)
     found: Any = module
     for part in path.split("."):

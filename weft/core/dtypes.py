@@ -199,6 +199,7 @@ default = DefaultDtype()
 
 
 def get_default_dtype() -> dtype:
+    """The dtype of tensors that are made of Python floats."""
     return default.dtype
 
 

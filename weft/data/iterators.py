@@ -7,10 +7,15 @@ it is made, so that both go their own way afterwards.
 from __future__ import annotations
 
 import warnings
+from time import perf_counter
 from typing import Any
 
+from weft.core.progress import working
 from weft.data.fetch import DatasetKind
 from weft.data.sampler import draw_seed
+
+QUICK = 0.5
+"""Seconds: a batch that took less is followed by one that nobody is told of waiting for."""
 
 
 class BaseIterator:
@@ -37,6 +42,7 @@ class BaseIterator:
         self._keys = iter(self._sampler)
         self._base_seed = draw_seed(loader.generator)
         self._given = 0
+        self._took = float("inf")  # what the last batch took
         self._reported_length = loader._reported_length
 
     def __iter__(self) -> BaseIterator:
@@ -51,7 +57,13 @@ class BaseIterator:
         raise NotImplementedError
 
     def __next__(self) -> Any:
-        data = self._next_data()
+        began = perf_counter()
+        if self._took < QUICK:
+            data = self._next_data()
+        else:
+            with working(f"loading batch {self._given + 1}"):
+                data = self._next_data()
+        self._took = perf_counter() - began
         self._given += 1
         length = self._reported_length
         if self._kind == DatasetKind.Iterable and length is not None and self._given > length:

@@ -13,6 +13,7 @@ formulas of the object; `expand` repeats whatever tensors it holds.
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 from weft.autograd import grad
@@ -21,6 +22,8 @@ from weft.core.warn import warn
 from weft.distributions.constraints import is_dependent
 from weft.distributions.utils import broadcast_all, lazy_property, shape_of
 from weft.tensor.base import Tensor
+
+GIVEN = Parameter.POSITIONAL_OR_KEYWORD
 
 fact = property
 """A formula of the parameters."""
@@ -62,6 +65,11 @@ def _constructor(name: str, parameters: dict[str, Any]) -> Callable[..., None]:
         Distribution.__init__(self, values[0].shape, validate_args=bound["validate_args"])
         self._made()
 
+    kinds = [
+        Parameter(key, GIVEN, default=defaults.get(key, Parameter.empty)) for key in ("self", *parameters)
+    ]
+    last = Parameter("validate_args", GIVEN, default=None)
+    __init__.__dict__["__signature__"] = Signature([*kinds, last])
     return __init__
 
 

@@ -155,7 +155,8 @@ class Node:
 
     `op` says what `target` is: a function, a method's name, an attribute's or a submodule's path, a
     parameter's name. `meta["val"]` holds the value's type (a fake tensor or a scalar), `meta["source"]` the
-    user's (file, line, function).
+    user's (file, line, function), perhaps the text that stands there, and of what a gradient rule has called
+    the (file, line) of the op whose gradient it is.
     """
 
     __slots__ = (
@@ -308,7 +309,8 @@ class Node:
         if source is None:
             return None
         file, line, function = source[:3]
-        code = source[3] if len(source) > 3 else linecache.getline(file, line).strip()
+        code = source[3] if len(source) > 3 else None
+        code = linecache.getline(file, line).strip() if code is None else code
         return place.format(file, line, function) + (text.format(code) if code else "")
 
     def is_impure(self, impure_random: bool = True) -> bool:

@@ -6,7 +6,8 @@ what the modules of `weft.nn.modules.rnn` give. One idea: both run `run_layers`,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import Parameter, Signature
 from typing import Any
 
 import weft.nn.functional as F
@@ -16,6 +17,19 @@ from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
 __all__ = ["gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"]
+
+
+PARAMETERS = (
+    "input", "hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional", "batch_first",
+)  # fmt: skip
+"""Of packed sequences, `data` and `batch_sizes` stand for `input`, and there is no `batch_first`."""
+
+
+def _signed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with these parameters in its signature."""
+    kinds = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in PARAMETERS]
+    function.__dict__["__signature__"] = Signature(kinds)
+    return function
 
 
 def _layers(
@@ -39,17 +53,7 @@ def _run(mode: str, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Tenso
     """`(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)`; of packed
     sequences `(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)`.
     """
-    names = (
-        "input",
-        "hx",
-        "params",
-        "has_biases",
-        "num_layers",
-        "dropout",
-        "train",
-        "bidirectional",
-        "batch_first",
-    )
+    names: tuple[str, ...] = PARAMETERS
     packed = "batch_sizes" in given or (len(args) > 2 and isinstance(args[2], (Tensor, tuple, list))
                                         and isinstance(args[1], Tensor) and _is_list(args, 3))  # fmt: skip
     if packed:
@@ -83,24 +87,28 @@ def _is_list(args: tuple[Any, ...], place: int) -> bool:
     return len(args) > place and isinstance(args[place], (tuple, list))
 
 
+@_signed
 def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Layers of an LSTM over a sequence: the last layer's hidden states, the last hidden and cell states."""
     out, (hidden, cell) = _run("LSTM", args, kwargs)
     return out, hidden, cell
 
 
+@_signed
 def gru(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     """Layers of a GRU over a sequence: the hidden states of the last layer, and the last of each."""
     out, (hidden,) = _run("GRU", args, kwargs)
     return out, hidden
 
 
+@_signed
 def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     """Layers of a recurrent network with tanh over a sequence."""
     out, (hidden,) = _run("RNN_TANH", args, kwargs)
     return out, hidden
 
 
+@_signed
 def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     """Layers of a recurrent network with relu over a sequence."""
     out, (hidden,) = _run("RNN_RELU", args, kwargs)

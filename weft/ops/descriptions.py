@@ -163,6 +163,7 @@ max_pool2d: Max pooling of images.
 max_pool3d: Max pooling of volumes.
 maximum: The larger of two elements; NaN where either is.
 mean: The mean of all elements, or along dimensions.
+method.polygamma: The n-th derivative of digamma.
 min: The minimum: of all elements, along `dim` with its index, or of two tensors.
 minimum: The smaller of two elements; NaN where either is.
 mm: The product of two matrices.
@@ -298,6 +299,8 @@ special.ndtri: The inverse of `ndtr`.
 special.softmax: Exponentials along `dim`, divided by their sum.
 special.xlog1py: `input * log(1 + other)`, 0 where `input` is 0.
 special.zeta: The Hurwitz zeta function.
+max_pool1d_with_indices: Max pooling of signals, and where the maxima lie.
+new_empty_strided: An uninitialised tensor with the given strides, of the dtype and on the device of another.
 """
 
 _EXAMPLES: Final = """

@@ -8,10 +8,13 @@ native programs both carry.
 from __future__ import annotations
 
 import linecache
+import math
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import Any
+
+import numpy as np
 
 from weft.core import threads
 from weft.core.lazy import lazy
@@ -20,6 +23,7 @@ from weft.graph.node import Node
 from weft.report.drawing import placed
 from weft.report.naming import names_of_inputs
 from weft.report.observing import Made, Observed
+from weft.report.sums import Facts, Place, along_the_step, asks_for_gradients, by_likeness, by_line
 from weft.report.timing import seconds_of_steps
 from weft.version import __version__
 
@@ -31,9 +35,6 @@ _build: Any = lazy("weft.native.plan.build")
 
 AROUND = 2
 """So many lines are shown around one that something comes from."""
-DIFFERENTIATING = ("backward(", "grad(", "jacrev(", "hessian(", "vjp(")
-Facts = dict[str, Any]
-Place = tuple[str, int]
 
 
 def facts_of(seen: Observed, *, timed: bool = True) -> Facts:
@@ -45,8 +46,12 @@ def facts_of(seen: Observed, *, timed: bool = True) -> Facts:
         _drawn(f"graph {number}", list(module.graph.nodes), {}, names=names.get(id(module)))
         for number, (module, _) in enumerate(seen.graphs, 1)
     ]
-    programs = [_program_facts(number, made, timed) for number, made in enumerate(seen.programs, 1)]
-    joint = list(_joints(seen.programs))
+    pairs = _pairs(seen.programs)
+    programs = [
+        _program_facts(number, made, timed, pairs.get(number), seen.programs)
+        for number, made in enumerate(seen.programs)
+    ]
+    joint = [_joint(seen.programs, pairs[number], number) for number in pairs]
     breaks = [_break_facts(each) for each in seen.breaks]
     return {
         "title": seen.title,
@@ -55,6 +60,9 @@ def facts_of(seen: Observed, *, timed: bool = True) -> Facts:
         "sources": _sources(seen, [*drawings, *joint], programs, breaks),
         "graphs": [*drawings, *joint],
         "programs": programs,
+        "lines": by_line(programs),
+        "kinds": by_likeness(programs),
+        "memory": along_the_step(programs),
         "breaks": breaks,
         "misses": [{"function": code.co_qualname, "reasons": reasons} for code, reasons in seen.misses],
         "entries": [
@@ -96,28 +104,34 @@ def _summary(seen: Observed, graphs: list[Facts], programs: list[Facts], breaks:
 
 
 # -- graphs --------------------------------------------------------------------------------------------------
-def _joints(programs: Sequence[Made]) -> Iterator[Facts]:
-    """Each graph that was differentiated ahead of time, forward and backward in one drawing: what the forward
-    keeps for the backward is an edge from one to the other.
-    """
-    waiting: list[tuple[int, Made]] = []
-    for number, made in enumerate(programs, 1):
+def _pairs(programs: Sequence[Made]) -> dict[int, int]:
+    """For each backward of a graph that was differentiated ahead of time, its forward, by their numbers."""
+    waiting: list[int] = []
+    found: dict[int, int] = {}
+    for number, made in enumerate(programs):
         name = getattr(made.graph_module, "_class_name", "")
         if name == "Forward":
-            waiting.append((number, made))
+            waiting.append(number)
         elif name == "Backward" and waiting:
             taken = {node.target for node in made.graph_module.graph.nodes if node.op == "placeholder"}
-            best = max(waiting, key=lambda pair: len(taken & _names(pair[1])))
-            forward = list(best[1].graph_module.graph.nodes)
-            known = {node.name: node for node in forward}
-            nodes = list(made.graph_module.graph.nodes)
-            same = {
-                node: known[str(node.target)]
-                for node in nodes
-                if node.op == "placeholder" and str(node.target) in known
-            }
-            title = f"programs {best[0]} and {number}: forward and backward"
-            yield _drawn(title, [*forward, *(node for node in nodes if node not in same)], same, set(nodes))
+            found[number] = max(waiting, key=lambda other: (len(taken & _names(programs[other])), other))
+    return found
+
+
+def _joint(programs: Sequence[Made], forward: int, backward: int) -> Facts:
+    """A forward and its backward in one drawing: what is kept for the backward is an edge from one to the
+    other.
+    """
+    before = list(programs[forward].graph_module.graph.nodes)
+    known = {node.name: node for node in before}
+    nodes = list(programs[backward].graph_module.graph.nodes)
+    same = {
+        node: known[str(node.target)]
+        for node in nodes
+        if node.op == "placeholder" and str(node.target) in known
+    }
+    title = f"programs {forward + 1} and {backward + 1}: forward and backward"
+    return _drawn(title, [*before, *(node for node in nodes if node not in same)], same, set(nodes))
 
 
 def _names(made: Made) -> set[str]:
@@ -172,7 +186,7 @@ def _phase(node: Node, place: Place | None, backward: bool) -> str:
     """For the colour of a node: by where it stands, what it writes, and what its line says."""
     if node.op in ("placeholder", "get_attr", "output"):
         return node.op.replace("get_attr", "placeholder")
-    if backward or (place and any(word in linecache.getline(*place) for word in DIFFERENTIATING)):
+    if backward or (place and asks_for_gradients(place)):
         return "backward"
     return "write" if node.meta.get("writes") else "forward"
 
@@ -196,17 +210,30 @@ def _place(source: Any) -> Place | None:
 
 
 # -- programs ------------------------------------------------------------------------------------------------
-def _program_facts(number: int, made: Made, timed: bool) -> Facts:
+def _program_facts(
+    number: int, made: Made, timed: bool, forward: int | None, programs: Sequence[Made]
+) -> Facts:
+    """A program. `forward`: the number of the one whose gradients it computes."""
     program = made.program.program.settled()
     times = seconds_of_steps(made.program, made.inputs) if timed else None
     steps = [_step_facts(program, each, times) for each in range(program.count)]
     is_backward = getattr(made.graph_module, "_class_name", "") == "Backward"
     return {
-        "title": f"program {number}" + ": backward" * is_backward,
+        "title": f"program {number + 1}" + ": backward" * is_backward,
+        "backward": is_backward,
+        "forward": forward,
+        "kept": None if forward is None else _bytes_kept(programs[forward], made),
         "steps": steps,
         "reasons": list(dict.fromkeys(map(str, program.listing.reasons))),
         "memory": _memory_facts(program),
     }
+
+
+def _bytes_kept(forward: Made, backward: Made) -> int:
+    """How much memory a forward's own values take that its backward reads."""
+    own = {node.name for node in forward.graph_module.graph.nodes if node.op != "placeholder"}
+    inputs = [node.target for node in backward.graph_module.graph.nodes if node.op == "placeholder"]
+    return sum(getattr(each, "nbytes", 0) for name, each in zip(inputs, backward.inputs) if name in own)
 
 
 def _step_facts(program: Any, number: int, times: list[float] | None) -> Facts:
@@ -218,13 +245,14 @@ def _step_facts(program: Any, number: int, times: list[float] | None) -> Facts:
         "writes": [_looking.value_text(program, value) for value in _writes.writes_of(step)],
         "reads": list(dict.fromkeys(_looking.value_text(program, value) for value in _writes.reads_of(step))),
         "places": [(str(file), int(line)) for file, line, _ in _stepping.lines_of(step)],
+        "shares": [(str(file), int(line), behind) for file, line, behind in _stepping.shares_of(step)],
         "text": str(step.kernel) if is_kernel else "",
         "microseconds": None if times is None else round(1e6 * times[number], 2),
     }
 
 
 def _memory_facts(program: Any) -> Facts:
-    """The memory plan of a program: the offset of each value, and its lifetime in steps."""
+    """The memory plan of a program: the offset of each value, its lifetime in steps, and its results."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for number, step in enumerate(program.listing.steps):
@@ -243,7 +271,11 @@ def _memory_facts(program: Any) -> Facts:
         sum(value["bytes"] for value in values if value["span"][0] <= step <= value["span"][1])
         for step in range(program.count)
     ]
-    return {"block": program.arena_bytes, "values": values, "live": live}
+    results = [
+        {"step": first.get(place, 0), "bytes": math.prod(shape) * np.dtype(kind).itemsize}
+        for place, shape, kind in program.made
+    ]
+    return {"block": program.arena_bytes, "values": values, "live": live, "results": results}
 
 
 # -- breaks and lines ----------------------------------------------------------------------------------------
@@ -253,7 +285,8 @@ def _break_facts(each: Any) -> Facts:
         reason, place = f"runs as written: {entry.reason}", None
     else:
         reason, place = str(entry.stop), _place(entry.where)
-    return {"function": each.code.co_qualname, "reason": reason, "place": place}
+    why, remedy = entry.advice()
+    return {"function": each.code.co_qualname, "reason": reason, "place": place, "why": why, "try": remedy}
 
 
 def _sources(seen: Observed, graphs: list[Facts], programs: list[Facts], breaks: list[Facts]) -> list[Facts]:

@@ -88,34 +88,65 @@ function overview() {
   const singular = { "calls compiled": "call compiled", products: "matrix product" };
   for (const [name, value] of Object.entries(facts.summary)) {
     const named = name === "products" ? "matrix products" : name;
-    const one = singular[name] || name.replace(/s$/, "");
+    const one = singular[name] || name.replace(/ies$/, "y").replace(/s$/, "");
     const [shown, word] = name === "compile milliseconds" ? [time(1000 * value), "to compile"] : [value.toLocaleString("en"), value === 1 ? one : named];
     list.append(make("li", {}, make("b", {}, shown), make("span", {}, word)));
   }
   part.append(list);
-  if (facts.breaks.length) part.append(make("h2", {}, "Breaks"), breaksTable());
-  else if (facts.entries.length) part.append(make("p", {}, "Nothing broke: each call is one graph."));
-  const slow = [];
-  for (const program of facts.programs) for (const step of program.steps) if (step.microseconds !== null) slow.push([program.title, step]);
-  slow.sort((a, b) => b[1].microseconds - a[1].microseconds);
-  if (slow.length) {
-    const total = slow.reduce((sum, [, step]) => sum + step.microseconds, 0);
-    const several = facts.programs.length > 1;
-    const columns = [["ops", "ops"], ["kind", "step"], ["lines", "lines"], ["figure time", "time"], ["figure share", "share"]];
-    if (several) columns.splice(2, 0, ["program", "program"]);
-    const rows = slow.slice(0, 12).map(([title, step]) => {
-      const cells = [step.ops, step.kind, step.places.map(short).join(", "), time(step.microseconds), (100 * step.microseconds / total).toFixed(1) + " %"];
-      if (several) cells.splice(2, 0, title);
-      return cells;
-    });
-    part.append(make("h2", {}, "Where the time goes"), table(columns, rows));
-    if (slow.length > rows.length) part.append(make("p", { class: "file" }, `The ${rows.length} slowest of ${slow.length} steps, each run on one thread.`));
-  }
+  part.append(...byLine(), ...byLikeness(), ...alongTheStep());
+  part.append(make("h2", {}, "Breaks"));
+  if (facts.breaks.length) part.append(breaksTable());
+  else part.append(make("p", { class: "empty" }, facts.entries.length ? "None: each call is one graph." : "None."));
   return part;
 }
+// The few that take the most time, and all of them on demand.
+const SHOWN = 12;
+function longTable(columns, rows, thing) {
+  const parts = [table(columns, rows.slice(0, SHOWN))];
+  if (rows.length > SHOWN) parts.push(make("details", {}, make("summary", {}, `${many(rows.length - SHOWN, "more " + thing)}`), table(columns, rows.slice(SHOWN))));
+  return parts;
+}
+const share = (part, whole) => (whole ? (100 * part / whole).toFixed(1) + " %" : "");
+function byLine() {
+  if (!facts.lines.length) return [];
+  const total = facts.lines.reduce((sum, line) => sum + line.forward + line.backward, 0);
+  const most = Math.max(...facts.lines.map((line) => line.forward + line.backward));
+  const bar = (line) => make("div", { class: "pair", "aria-hidden": "true" }, ...["forward", "backward"].map((phase) =>
+    make("span", { style: `width:${(100 * line[phase] / most).toFixed(2)}%;background:var(--${phase})` })));
+  const rows = facts.lines.map((line) => [line.place ? line.text : make("i", {}, "what belongs to no line of yours"), line.place ? short(line.place) : "",
+    bar(line), line.forward ? time(line.forward) : "", line.backward ? time(line.backward) : "", share(line.forward + line.backward, total)]);
+  const columns = [["code", "line"], ["lines", "place"], ["bars", ""], ["figure forward", "forward"], ["figure backward", "backward"], ["figure share", "share"]];
+  return [make("h2", {}, `By line: ${time(total)}`), make("div", { class: "legend" }, ...swatches([["forward", "forward"], ["backward", "backward"]])),
+    ...longTable(columns, rows, "line"),
+    make("p", { class: "file" }, "All that was compiled, each step run once on one thread: a call that uses more threads takes less. A step that comes from several lines counts for each in equal parts. Gradients stand at the line of what they are the gradients of.")];
+}
+function byLikeness() {
+  if (!facts.kinds.length) return [];
+  const total = facts.kinds.reduce((sum, kind) => sum + kind.microseconds, 0);
+  const rows = facts.kinds.map((kind) => [kind.ops, kind.kind.replace(/ (over|of) n/, "") + (kind.sizes.length ? ": " + kind.sizes.slice(0, 4).join(", ") + (kind.sizes.length > 4 ? ", …" : "") : ""),
+    kind.places.slice(0, 4).map(short).join(", ") + (kind.places.length > 4 ? ", …" : ""), kind.count + " ×", time(kind.microseconds), share(kind.microseconds, total)]);
+  const columns = [["ops", "ops"], ["kind", "step and sizes"], ["lines", "lines"], ["figure count", "runs"], ["figure time", "time"], ["figure share", "share"]];
+  return [make("h2", {}, "Kernels, like ones together"), ...longTable(columns, rows, "kind")];
+}
+function alongTheStep() {
+  return facts.memory.flatMap(({ title, live, parts }) => {
+    const width = 1000, height = 120, most = Math.max(...live, 1), each = width / live.length;
+    const points = live.map((size, step) => `L${each * step} ${height * (1 - .96 * size / most)}L${each * (step + 1)} ${height * (1 - .96 * size / most)}`).join("");
+    const shades = parts.map((one, number) => {
+      const end = number + 1 < parts.length ? parts[number + 1].first : live.length;
+      return draw("rect", { class: "shade " + (one.backward ? "behind" : "before"), x: each * one.first, y: 0, width: each * (end - one.first), height }, draw("title", {}, one.title));
+    });
+    const name = `Memory along ${title}`;
+    const legend = parts.some((one) => one.backward) ? [make("div", { class: "legend" }, ...swatches([["forward", "forward"], ["backward", "backward"]]))] : [];
+    return [make("h2", {}, `${name}: at most ${bytes(most)}`), ...legend,
+      chart(name, height, ...shades, draw("path", { class: "area", d: `M0 ${height}${points}L${width} ${height}z` })), axis("step 0", `step ${live.length - 1}`)];
+  }).concat(facts.memory.length ? [make("p", { class: "file" }, "Bytes of intermediate values and results, and of what a forward keeps until its backward has run; not those of inputs and parameters.")] : []);
+}
 function breaksTable() {
-  return table([["ops", "function"], ["place", "place"], ["why", "why"]],
-    facts.breaks.map((each) => [each.function, each.place ? short(each.place) : "", each.reason]));
+  const remedy = (each) => make("div", {}, each.reason,
+    ...[["Why: ", each.why], ["Try: ", each.try]].filter(([, text]) => text).map(([name, text]) => make("p", { class: "remedy" }, make("b", {}, name), text)));
+  return table([["ops", "function"], ["place", "place"], ["why", "reason and remedy"]],
+    facts.breaks.map((each) => [each.function, each.place ? short(each.place) : "", remedy(each)]));
 }
 // A pane is one stop of the Tab key; arrows go from row to row in it.
 function walk(event, pane) {
@@ -324,10 +355,7 @@ function timeline() {
   const timed = facts.programs.filter((program) => program.steps.length && program.steps[0].microseconds !== null);
   if (!timed.length) { part.append(make("p", { class: "empty" }, "No native program was timed.")); return part; }
   part.append(make("div", { class: "legend" }, ...swatches([["accent", "kernels"], ["output", "matrix products"], ["soft", "other functions"]])));
-  const lines = [make("h2", {}, "By line"), byLine(timed),
-    make("p", { class: "file" }, "A step that comes from several lines counts for each in equal parts. All steps ran on one thread: a call that uses more takes less.")];
-  const strips = timed.flatMap((program) => timelineOf(program, program === timed[0]));
-  part.append(...(timed.length > 1 ? [...lines, ...strips] : [...strips, ...lines]));
+  part.append(...timed.flatMap((program) => timelineOf(program, program === timed[0])));
   return part;
 }
 function timelineOf(program, first) {
@@ -366,23 +394,6 @@ function timelineOf(program, first) {
   const rows = program.steps.map((step, number) => [String(number), step.ops, step.kind, step.places.map(short).join(", "), time(step.microseconds)]);
   return [head, strip, axis(...[0, 1, 2, 3, 4].map((tick) => (tick ? time(total * tick / 4) : "0"))), said,
     make("details", {}, make("summary", {}, "as a table"), table(columns, rows))];
-}
-function byLine(programs) {
-  const texts = new Map();
-  for (const source of facts.sources) for (const [line, text] of source.lines) texts.set(source.file + ":" + line, text.trim());
-  const sums = new Map();
-  let total = 0;
-  for (const program of programs) for (const step of program.steps) {
-    total += step.microseconds;
-    for (const place of step.places) {
-      const found = sums.get(key(place)) || { place, sum: 0 };
-      found.sum += step.microseconds / step.places.length;
-      sums.set(key(place), found);
-    }
-  }
-  const sorted = [...sums.values()].sort((a, b) => b.sum - a.sum);
-  return table([["code", "line"], ["lines", "place"], ["figure time", "time"], ["figure share", "share"]],
-    sorted.slice(0, 20).map(({ place, sum }) => [texts.get(key(place)) || "", short(place), time(sum), (100 * sum / total).toFixed(1) + " %"]));
 }
 function memory() {
   const part = make("section", {}), without = [];

@@ -12,8 +12,9 @@ import os
 from importlib import resources
 from typing import Any
 
-from weft.report.facts import Facts, facts_of
+from weft.report.facts import facts_of
 from weft.report.observing import Observed
+from weft.report.sums import Facts
 
 
 def render(seen: Observed | Facts) -> str:

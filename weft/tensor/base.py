@@ -94,6 +94,7 @@ class Tensor(Methods):
         return array.ndim
 
     def dim(self) -> int:
+        """How many dimensions there are."""
         array: Array = self.array
         return array.ndim
 
@@ -106,12 +107,14 @@ class Tensor(Methods):
         return self.array.shape[wrap_dim(dim, self.array.ndim)]
 
     def numel(self) -> int:
+        """How many elements there are."""
         array: Array = self.array
         return array.size
 
     nelement = numel
 
     def element_size(self) -> int:
+        """The bytes of an element."""
         array: Array = self.array
         return array.dtype.itemsize
 
@@ -150,12 +153,15 @@ class Tensor(Methods):
     const_data_ptr = data_ptr
 
     def is_floating_point(self) -> bool:
+        """Whether elements are floats."""
         return BY_NUMPY[self.array.dtype].is_floating_point
 
     def is_complex(self) -> bool:
+        """Whether elements are complex."""
         return BY_NUMPY[self.array.dtype].is_complex
 
     def is_signed(self) -> bool:
+        """Whether elements may be negative."""
         return BY_NUMPY[self.array.dtype].is_signed
 
     @property
@@ -163,6 +169,7 @@ class Tensor(Methods):
         return type(self.array) is MetaArray and self.array.device.type == "meta"
 
     def is_inference(self) -> bool:
+        """Whether the tensor was made in inference mode."""
         return self.cell is INFERENCE
 
     # -- versions

@@ -75,26 +75,31 @@ def sym_max(a: Any, b: Any) -> Any:
 
 @public
 def sym_min(a: Any, b: Any) -> Any:
+    """The smaller of two numbers, where a size may vary as well."""
     return min(a, b)
 
 
 @public
 def sym_not(a: object) -> bool:
+    """The negation of a condition, on sizes as well."""
     return not a
 
 
 @public
 def sym_int(a: Any) -> Any:
+    """The number cut to an integer, where a size may vary as well."""
     return int(a)
 
 
 @public
 def sym_float(a: Any) -> Any:
+    """The number as a float, where a size may vary as well."""
     return float(a)
 
 
 @public
 def sym_sum(args: Any) -> Any:
+    """The sum of numbers, where sizes may vary as well."""
     return sum(args)
 
 

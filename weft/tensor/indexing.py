@@ -574,12 +574,14 @@ def __delitem__(self: Tensor, key: object) -> None:
 # -- methods whose order of arguments is not the function's --------------------------------------------------
 @method
 def where(self: Tensor, condition: Tensor, other: Tensor | complex) -> Tensor:
+    """The tensor where the condition holds, `other` elsewhere."""
     found: Tensor = where_op(condition, self, other)
     return found
 
 
 @method
 def split(self: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """The tensor cut along a dimension, into pieces of one size (the last may be less) or of given ones."""
     found: tuple[Tensor, ...] = split_op(self, split_size, dim)
     return found
 
@@ -685,31 +687,37 @@ def _restrided(target: Tensor, op: Op, *args: object) -> Tensor:
 
 @method
 def t_(self: Tensor) -> Tensor:
+    """`t`, of the tensor itself."""
     return _restrided(self, ops.t)
 
 
 @method
 def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    """`transpose`, of the tensor itself."""
     return _restrided(self, ops.transpose, dim0, dim1)
 
 
 @method
 def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
+    """`swapaxes`, of the tensor itself."""
     return _restrided(self, ops.transpose, axis0, axis1)
 
 
 @method
 def swapdims_(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    """`swapdims`, of the tensor itself."""
     return _restrided(self, ops.transpose, dim0, dim1)
 
 
 @method
 def squeeze_(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """`squeeze`, of the tensor itself."""
     return _restrided(self, ops.squeeze, dim)
 
 
 @method
 def unsqueeze_(self: Tensor, dim: int) -> Tensor:
+    """`unsqueeze`, of the tensor itself."""
     return _restrided(self, ops.unsqueeze, dim)
 
 
@@ -718,6 +726,7 @@ def unsqueeze_(self: Tensor, dim: int) -> Tensor:
 def as_strided_(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
+    """`as_strided`, of the tensor itself."""
     return _restrided(input, ops.as_strided, size, stride, storage_offset)
 
 

@@ -473,16 +473,19 @@ def resize_as_(self: Tensor, the_template: Tensor, memory_format: memory_format 
 
 @method
 def is_pinned(self: Tensor, device: Where = None) -> bool:
+    """False: memory is never pinned."""
     return False
 
 
 @method
 def pin_memory(self: Tensor, device: Where = None) -> Tensor:
+    """Raises: there is no accelerator to pin memory for."""
     raise RuntimeError("Cannot access accelerator device when none is available.")
 
 
 @method
 def is_shared(self: Tensor) -> bool:
+    """False: memory is not shared between processes."""
     return False
 
 

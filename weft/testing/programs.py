@@ -128,6 +128,7 @@ def strip_comment(code: str) -> str:
 
 
 def remove_trailing_space(code: str) -> str:
+    """The text, without blanks at the ends of its lines."""
     return "\n".join(line.rstrip() for line in code.split("\n"))
 
 
@@ -157,6 +158,7 @@ skipIfOnlyNotPy312 = unittest.skipIf(not PYTHON_312 or PYTHON_313, "Requires Pyt
 
 
 def xfailIfPy312(fn: Any) -> Any:
+    """A test that is expected to fail from Python 3.12 on."""
     return unittest.expectedFailure(fn) if PYTHON_312 else fn
 
 
@@ -167,6 +169,7 @@ def expectedFailureDynamic(fn: Any) -> Any:
 
 
 def expectedFailureCodegenDynamic(fn: Any) -> Any:
+    """Gives the test back as it is."""
     fn._expected_failure_codegen_dynamic = True
     return fn
 

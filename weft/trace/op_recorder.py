@@ -77,6 +77,7 @@ class OpRecorder(Recorder):
         self.entries: dict[int, Tensor] = {}
         """Tensors with which transforms entered functions, by their `id`: leaves that nobody else has."""
         self._arguments: dict[int, Tensor] = {}  # what they were made of, by the same
+        self._lines: dict[Any, tuple[Any, ...]] = {}  # file and line of what made a node of the tape
         self._functions: tuple[Any, ...] = ()
 
     def __enter__(self) -> Recorder:
@@ -185,6 +186,20 @@ class OpRecorder(Recorder):
         return None if local.task is None else local.task.running
 
     # -- calls -----------------------------------------------------------------------------------------------
+    def append(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Node:
+        """The node of a call; what a gradient rule calls knows the line of the op whose gradient it is."""
+        node = super().append(form, args, kwargs, result)
+        place = node.meta.get("source")
+        if place is None:
+            return node
+        behind = self._lines.get(self.running())
+        if behind is not None and len(place) < 5:
+            node.meta["source"] = (*place[:3], place[3] if len(place) > 3 else None, behind)
+        for tensor in self.tensors_in(result):
+            if tensor.node is not None:
+                self._lines.setdefault(tensor.node, behind or place[:2])
+        return node
+
     def treat(self, treatment: Treatment, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if treatment is Treatment.AUTOGRAD:
             result = self.host.autograd(func, self._name(func), args, kwargs)

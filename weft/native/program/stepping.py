@@ -58,6 +58,18 @@ def lines_of(step: Any) -> tuple[Source, ...]:
     return tuple(sorted({tuple(each.source[:3]) for each in computed(step) if each.source}))
 
 
+def shares_of(step: Any) -> list[tuple[str, int, bool]]:
+    """The user's lines that a step works for: file, line, and whether it computes gradients of what stands
+    there.
+    """
+    found = set()
+    for each in computed(step):
+        if each.source:
+            file, line, behind = *each.source[:2], len(each.source) > 4
+            found.add((*each.source[4], True) if behind else (file, line, False))
+    return sorted(found)
+
+
 def ops_of(step: Any) -> str:
     """The ops that a step does, for people."""
     names = [each.name for each in computed(step) if each.name and not isinstance(each, (View, Reshape))]
