@@ -24,6 +24,7 @@ from weft.core.types import MEMORY_FORMATS, Size, layout, memory_format, strided
 from weft.core.warn import warn_at_level
 from weft.ops.options import has_format
 from weft.tensor.base import PUBLIC, Tensor, method, public
+from weft.tensor.overrides import handle_torch_function, has_torch_function
 
 PUBLIC.update(dtypes.BY_NAME)
 PUBLIC.update(MEMORY_FORMATS)
@@ -111,6 +112,9 @@ def _is_any_true(input: Tensor) -> Tensor:
 @public
 def _assert(condition: object, message: object) -> None:
     """As the statement `assert`, as a function."""
+    if type(condition) is not Tensor and has_torch_function((condition,)):
+        handle_torch_function(_assert, (condition,), condition, message)
+        return
     if not condition:
         raise AssertionError(message)
 
