@@ -76,6 +76,18 @@ def test_running_log_sums_of_many_small_elements() -> None:
     np.testing.assert_allclose(weft.logcumsumexp(x, 0), expected.astype(np.float32), rtol=1e-7)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradients_of_long_running_log_sums_are_not_those_of_rounded_sums(compiled: bool) -> None:
+    def slope(x: Any) -> Any:
+        return weft.autograd.grad(weft.logcumsumexp(x, 0).sum(), x)[0]
+
+    x = weft.zeros(1_000_000, requires_grad=True)
+    found = (weft.compile(slope, fullgraph=True) if compiled else slope)(x)
+    # that of element k is the sum of 1/i for i > k
+    expected = np.cumsum(1 / np.arange(1_000_000, 0, -1.0))[::-1]
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+
+
 def test_running_log_sums_of_complex_numbers_before_a_great_one() -> None:
     x = weft.tensor([4j, 3 + 1j, 1000, 2j], dtype=weft.complex128)
     expected = [4j, np.log(np.exp(4j) + np.exp(3 + 1j)), 1000, 1000]

@@ -186,6 +186,22 @@ def test_lstsq_errors_and_drivers() -> None:
         linalg.lstsq(a, tensor(2, 2))
 
 
+def test_gels_refuses_dependent_columns_and_rows() -> None:
+    text = (
+        "lstsq: The least squares solution could not be computed because the input matrix does not have"
+    )
+    dependent = weft.tensor([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]], dtype=weft.float64)
+    for matrix in (dependent, dependent.mT.contiguous(), dependent.float()):
+        right = weft.ones(matrix.shape[0], 1, dtype=matrix.dtype)
+        with pytest.raises(linalg.LinAlgError, match=text + r" full rank \(error code: 2\)"):
+            linalg.lstsq(matrix, right, driver="gels")
+        assert linalg.lstsq(matrix, right).rank.item() == 1
+    both = weft.stack([weft.ones(3, 2, dtype=weft.float64).triu(), dependent])
+    with pytest.raises(linalg.LinAlgError, match=r"\(Batch element 1\): "):
+        linalg.lstsq(both, weft.ones(2, 3, 1, dtype=weft.float64), driver="gels")
+    assert linalg.lstsq(weft.zeros(2, 2), weft.ones(2, 1), driver="gels").solution.tolist() == [[0.0], [0.0]]
+
+
 def test_older_names() -> None:
     x = tensor(3, 2)
     q, r = weft.qr(x)

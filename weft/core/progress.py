@@ -6,7 +6,6 @@ stderr is a terminal, and not with `WEFT_PROGRESS=0` or `weft.compiler.settings.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
@@ -14,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
+from weft.core.interrupts import let_through
 from weft.core.settings import settings
 
 T = TypeVar("T")
@@ -38,12 +38,16 @@ def shown() -> bool:
 def _write(text: str) -> None:
     """A line in place of the one before, no wider than the terminal."""
     where = stream()
-    with contextlib.suppress(OSError, ValueError):  # it is no file, or closed
+    try:
         columns = os.get_terminal_size(where.fileno()).columns
         text = text if len(text) < columns else text[: columns - 1]
-    with contextlib.suppress(OSError, ValueError):
+    except (OSError, ValueError) as error:  # it is no file, or closed
+        let_through(error)
+    try:
         where.write(CLEAR + text)
         where.flush()
+    except (OSError, ValueError) as error:
+        let_through(error)
 
 
 class working:

@@ -20,7 +20,7 @@ from weft.ops.families import composite, index
 from weft.ops.record import Op, ops, type_of, unsupported
 from weft.ops.reduce import narrowed
 from weft.ops.samples import Maker, Sample
-from weft.ops.scan import widest
+from weft.ops.scan import CARRIERS, widest
 from weft.ops.values import MaybeOperand, MaybeTensor, TensorLike
 
 
@@ -332,10 +332,17 @@ def _running_peaks(xp: ArrayModule, x: Array, axis: int) -> Array:
 
 
 def _logcumsumexp_vjp(g: TensorLike, out: TensorLike, x: TensorLike, dim: int) -> Any:
-    """s[i] = g[i] + exp(out[i] - out[i+1]) s[i+1]; each element gets exp(x[i] - out[i]) s[i]."""
+    """s[i] = g[i] + exp(out[i] - out[i+1]) s[i+1]; each element gets exp(x[i] - out[i]) s[i].
+
+    Neighbours of a long sum differ by less than what rounds `out` in its own type, so both are wider here.
+    """
     kind = type_of(x)
     if not kind.ndim:
         return g
+    wide = CARRIERS.get(kind.dtype)
+    if wide is not None:
+        g, x = ops._to_copy(g, wide), ops._to_copy(x, wide)
+        return ops._to_copy(_logcumsumexp_vjp(g, ops.logcumsumexp(x, dim), x, dim), kind.dtype)
     safe = out
     if not kind.dtype.is_complex:
         safe = ops.masked_fill(out, ops.eq(out, float("-inf")), 0.0)

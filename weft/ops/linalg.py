@@ -99,6 +99,10 @@ NOT_INVERTIBLE = (
     "singular."
 )
 NOT_SOLVABLE = "The solver failed because the input matrix is singular."
+NOT_FULL_RANK = (
+    "The least squares solution could not be computed because the input matrix does not have full rank "
+    "(error code: {info})."
+)
 NOT_POSITIVE = (
     "The factorization could not be completed because the input is not positive-definite (the leading "
     "minor of "
@@ -114,14 +118,19 @@ def fail(name: str, x: Array, failures: list[tuple[int, int]], text: str) -> Lin
 
 
 def failures(x: Array, routine: str, **options: Any) -> list[tuple[int, int]]:
-    """(position, info) of the first matrix that a LAPACK routine refuses."""
+    """(position, info) of the first matrix that a LAPACK routine refuses: it is known that one is."""
+    return refused(x, routine, **options) or [(0, x.shape[-1])]
+
+
+def refused(x: Array, routine: str, **options: Any) -> list[tuple[int, int]]:
+    """(position, info) of the first matrix that a LAPACK routine refuses, if there is one."""
     x = device_of(x).asnumpy(x)
     function = getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[x.dtype.char] + routine)
     for position, matrix in enumerate(x.reshape(-1, *x.shape[-2:])):
         info = int(function(matrix, **options)[-1])
         if info > 0:
             return [(position, info)]
-    return [(0, x.shape[-1])]
+    return []
 
 
 # -- batches -------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from weft.ops.batching import logical_result, logical_type
 from weft.ops.contract import adjoint, multiply, reduced
 from weft.ops.families import composite, contract
 from weft.ops.linalg import (  # fmt: skip
+    NOT_FULL_RANK,
     NOT_POSITIVE,
     batch_leading,
     call,
@@ -34,6 +35,7 @@ from weft.ops.linalg import (  # fmt: skip
     is_vector,
     level,
     matrices,
+    refused,
     regular,
     solve_triangular,
 )
@@ -484,6 +486,10 @@ def _lstsq(a: Array, b: Array, rcond: float | None, driver: str | None) -> tuple
     driver = driver or "gelsy"
     vector = is_vector(type_of(a), type_of(b))
     right = b[..., None] if vector else b
+    if driver == "gels" and a.size:
+        found = refused(a, "gels", b=np.zeros((max(a.shape[-2:]), 1), a.dtype))
+        if found:
+            raise fail(named("weft.linalg.lstsq"), a, found, NOT_FULL_RANK)
     left, values, other = decompose(a)
     if rcond is None:
         rcond = np.finfo(a.dtype).eps * max(a.shape[-2:])

@@ -114,6 +114,14 @@ def test_cross_products_are_kernels(programs: list[Executable]) -> None:
     assert_close(weft.compile(weft.linalg.cross, backend="native")(a, b), weft.linalg.cross(a, b))
 
 
+def test_copies_of_blocks_have_few_accesses(programs: list[Executable]) -> None:
+    x = given(256, 16).reshape(16, 16, 16)
+    (step,) = steps_of(programs, lambda x: x.transpose(1, 2).contiguous(), x)
+    assert len(step.kernel.accesses) <= 128
+    (step,) = steps_of(programs, lambda x: x.permute(2, 1, 0) + 1, given(32, 32).reshape(32, 8, 4))
+    assert len(step.kernel.accesses) <= 128
+
+
 def test_nothing_behind_the_last_element_is_read() -> None:
     fenced = Fenced(at_end=True)
     x = fenced.copy(given(64, 7).numpy())

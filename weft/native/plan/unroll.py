@@ -18,6 +18,7 @@ them a plan takes is no condition of it: where the length of rows is open, it is
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from typing import Any, Final
 
 from weft.native.ir.definitions import Shape
@@ -42,11 +43,13 @@ LONGEST: Final = 32
 """Turns of a loop that is written out, at most."""
 MOST_INSTRUCTIONS: Final = 640
 """Of all copies of a body."""
+MOST_ACCESSES: Final = 128
+"""Of all copies: each has an address and a shuffle, for which LLVM takes longer than for arithmetic."""
 LEAST_ROWS: Final = 8
 """So many elements, at least, vectors run over."""
 
 
-def depth_of(sizes: Shape, kernel: Kernel) -> int:
+def depth_of(sizes: Shape, kernel: Kernel, loads: list[Load]) -> int:
     """How many loops, the innermost last, are to be written out; 0 where none should be."""
     if len(sizes) < 2 or type(sizes[-1]) is not int or sizes[-1] > LONGEST:
         return 0
@@ -62,11 +65,22 @@ def depth_of(sizes: Shape, kernel: Kernel) -> int:
             break
         if over_all and points > 1 and size > 1:
             break  # rows are folded in the order of loops
+        if copies_of(loads, sizes[place:], place) > MOST_ACCESSES:
+            break
         points *= size
         if points > 1 and hint(sizes[place - 1]) >= LEAST_ROWS:
             found = len(sizes) - place
     kept = [size for size in sizes[: len(sizes) - found] if not same(size, 1)]
     return 0 if over_all and len(kept) != 1 else found
+
+
+def copies_of(loads: list[Load], short: Shape, first: int) -> int:
+    """How many places the accesses have along short loops, of which `first` loops are outside."""
+    count = 0
+    for load in loads:
+        moved = [size for size, stride in zip(short, load.strides[first:]) if not same(stride, 0)]
+        count += prod(moved)
+    return count
 
 
 def length_of(kernel: Kernel) -> int:
@@ -83,7 +97,7 @@ def length_of(kernel: Kernel) -> int:
 
 def unrolled(kernel: Kernel, sizes: Shape, loads: list[Load]) -> tuple[Kernel, Shape, list[Load]] | None:
     """The kernel with its short loops written out, its sizes and operands; None where it has none."""
-    depth = depth_of(sizes, kernel)
+    depth = depth_of(sizes, kernel, loads)
     return _Unrolling(kernel, sizes, loads, depth).run() if depth else None
 
 

@@ -17,7 +17,7 @@ from tests import refusals, wide
 from weft.core.dtypes import dtype
 from weft.graph.graph import Graph
 from weft.native.ir.definitions import Opaque
-from weft.native.ir.scalar import FLOATS
+from weft.native.ir.scalar import FLOATS, FOLDED
 from weft.native.plan.build import Built
 from weft.native.program.executable import Executable, planned
 from weft.native.program.reference import Reading, Reference
@@ -34,8 +34,9 @@ def may_round_otherwise(step: Any) -> bool:
         for part in step.kernel.phases
         for each in part.folds
     )
-    calls = any(each.op == "call" for part in step.kernel.phases for each in (*part.body, *part.after))
-    return folds or calls
+    body = [each for part in step.kernel.phases for each in (*part.body, *part.after)]
+    chains = any(each.op == FOLDED and each.value[0] in ("add", "mul") for each in body)
+    return folds or chains or any(each.op == "call" for each in body)
 
 
 def one_call(op: Op, sample: Sample, expected: Any) -> tuple[Graph, list[Any]]:
