@@ -241,3 +241,30 @@ def test_a_container_that_changed_its_size_is_told():
     iterator = iter(table)
     table[3] = 4
     assert walkers.standing(iterator) is None
+
+
+def test_code_of_containers_is_not_run():
+    class Turning(tuple):
+        def __getitem__(self, place):
+            asked.append(place)
+            return 5
+
+    class Counting(dict):
+        def __len__(self):
+            asked.append("len")
+            return 9
+
+    asked = []
+
+    def function(x, turned, keys):
+        return x * next(turned), next(keys)
+
+    def make():
+        return tensor(), reversed(Turning((1, 2))), iter(Counting(a=1, b=2))
+
+    def look():
+        seen, asked[:] = list(asked), []
+        return seen
+
+    check(function, make, watch=look, breaks=None, frames=None)
+    assert walkers.standing(iter(Counting(a=1))) == 0 and asked == []

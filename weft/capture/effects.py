@@ -30,7 +30,7 @@ from weft.capture.grads import SLOT
 from weft.capture.outcome import Outcome
 from weft.capture.rebuild.builder import Builder
 from weft.capture.rebuild.types import check_keys
-from weft.capture.sources import Source, class_dict, class_mro, written_in_c
+from weft.capture.sources import Source, class_dict, class_mro, safe_length, written_in_c
 from weft.capture.values import has_type
 from weft.capture.walkers import INDEXED, WALKERS, settle, standing, walked
 from weft.capture.world import ABSENT, Known, Overlay, Unopened, World, is_changed, items_of
@@ -110,7 +110,7 @@ def walker_store(builder: Builder, known: Known, target: str) -> str:
     position, walker = standing(known.value), known.value
     over = walked(walker)
     if type(walker) in INDEXED:
-        beyond = position is not None and position > len(over)
+        beyond = position is not None and position > safe_length(over)
     else:
         beyond = any(map(is_reordered, containers(builder.world, over)))
     if position is None or beyond:

@@ -61,6 +61,8 @@ INDEXED: Final[dict[type, tuple[Any, Any]]] = {
 }
 """Those that count, and so can be put anywhere: each with what makes one, and what that may be of."""
 REVERSED: Final = frozenset({type(reversed([])), reversed})
+TURNED: Final = (tuple, str, bytes)
+"""Classes whose objects `reversed` turns by itself; it asks others."""
 RANGES: Final = frozenset({type(iter(range(0))), type(iter(range(2**70)))})
 WALKERS: Final = frozenset({*HASH_ITERATORS, *INDEXED, *RANGES, enumerate, zip})
 """All iterators that can be read."""
@@ -100,7 +102,9 @@ def place(walker: Any) -> int:
 
 
 def standing(walker: Any) -> int | None:
-    """As `place`; None where the container has changed under the iterator."""
+    """As `place`; None where the container has changed under the iterator, or answers by code of its own."""
+    if type(walker) is reversed and type(walked(walker)) not in TURNED:
+        return None
     try:
         return place(walker)
     except RuntimeError as error:
@@ -119,10 +123,11 @@ def _passed(walker: Any, maker: Callable[[Any], Any]) -> int:
     if type(container) is tuple:
         return SPENT
     rest = list(walker.__reduce__()[1][0])
-    last = list(maker(container))[len(container) - len(rest) :]
+    length = next(base.__len__(container) for base in HASHED if issubclass(type(container), base))
+    last = list(maker(container))[length - len(rest) :]
     if operator.length_hint(walker) != len(rest) or not all(map(_is_same, rest, last)):
         raise RuntimeError(f"a {type(walker).__name__} whose container has changed")
-    return len(container) - len(rest)
+    return length - len(rest)
 
 
 def _is_same(one: Any, other: Any) -> bool:
