@@ -123,7 +123,7 @@ class _Partial:
         return _Partial(functools.partial(self, **kwargs))
 
 
-def with_args(cls: Callable[..., Any], **kwargs: Any) -> _Partial:
+def with_args(cls: Callable[..., Any], /, **kwargs: Any) -> _Partial:
     """A maker of objects of the class with these arguments."""
     return _Partial(functools.partial(cls, **kwargs))
 
