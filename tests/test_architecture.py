@@ -50,6 +50,7 @@ LAYERS: dict[str, set[str]] = {
     "utils": LIBRARY | {"optim", "data"},
     "files": LIBRARY | {"optim"},
     "array_api": LIBRARY,
+    "quantization": TENSORS | {"namespaces", "nn"},
     "graph": {"core", "ops"},
     "trace": TENSORS | {"namespaces", "nn", "graph"},
     "fx": {"graph", "trace"},

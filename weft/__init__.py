@@ -82,13 +82,17 @@ DisableTorchFunction = overrides.DisableTorchFunction
 DisableTorchFunctionSubclass = overrides.DisableTorchFunctionSubclass
 _LATE = (
     "accelerator", "array_api", "backends", "compiler", "cpu", "cuda", "data", "distributed", "distributions",
-    "files", "fx", "jit", "mps", "profiler", "report", "sparse", "testing", "xpu",
+    "files", "fx", "jit", "mps", "profiler", "quantization", "report", "sparse", "testing", "xpu",
 )  # fmt: skip
 """Modules that are loaded when they are first asked for."""
 
 
 _OF_LATE = {"CompilationUnit": "jit", "Future": "jit", "ScriptFunction": "jit", "ScriptModule": "jit",
-            "fork": "jit", "wait": "jit"}  # fmt: skip
+            "fork": "jit", "wait": "jit", "qscheme": "quantization",
+            "fake_quantize_per_channel_affine": "quantization",
+            "fake_quantize_per_tensor_affine": "quantization",
+            "per_channel_affine": "quantization", "per_channel_symmetric": "quantization",
+            "per_tensor_affine": "quantization", "per_tensor_symmetric": "quantization"}  # fmt: skip
 """Names that are also those of such modules."""
 
 

@@ -70,6 +70,7 @@ from weft import optim as optim
 from weft import overrides as overrides
 from weft import partners as partners
 from weft import profiler as profiler
+from weft import quantization as quantization
 from weft import random as random
 from weft import report as report
 from weft import signal as signal

@@ -104,8 +104,8 @@ QUESTIONS = {
     "answer = [issubclass(NNTestCase, unittest.TestCase), module_tests]": [True, []],
     "import torch.testing._internal.common_utils as c\nanswer = hasattr(c, 'anything')": False,
     "import torch.testing._internal.common_utils\n"
-    "from torch.autograd import kineto_available, Function\nimport torch\n"
-    "answer = hasattr(torch.autograd, 'kineto_available')": False,
+    "from torch.autograd import _calculate_shape, Function\nimport torch\n"
+    "answer = hasattr(torch.autograd, '_calculate_shape')": False,
     "import torch._dynamo.test_case\nfrom torch.export import export\nimport torch.utils._stats\n"
     "class Case:\n    from torch._dynamo.utils import timed\n"
     "answer = [export.__name__, Case.timed.__name__, torch._dynamo.utils.compile_times.__name__]": [

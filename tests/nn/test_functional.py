@@ -194,6 +194,7 @@ RANDOM = ("gumbel_softmax",)
 OTHER_NAMES = {"native_channel_shuffle": "channel_shuffle"}
 OF_OVERRIDES = (
     "handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic",
+    "assert_int_or_pair", "boolean_dispatch",  # see test_dispatching
 )  # fmt: skip
 
 

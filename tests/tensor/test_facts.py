@@ -156,3 +156,26 @@ else:
     raise AssertionError
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_checks_by_class():
+    kinds = {
+        "_check_index": IndexError,
+        "_check_value": ValueError,
+        "_check_type": TypeError,
+        "_check_not_implemented": NotImplementedError,
+    }
+    for name, kind in kinds.items():
+        getattr(weft, name)(True, lambda: "not asked for")
+        with pytest.raises(kind, match="^told$"):
+            getattr(weft, name)(False, lambda: "told")
+    with pytest.raises(OSError, match="Expected cond to be True"):
+        weft._check_with(OSError, False)
+
+
+def test_all_and_any_of_bools():
+    x = weft.tensor([True, False])
+    assert (weft._is_all_true(x).item(), weft._is_any_true(x).item()) == (False, True)
+    for function in (weft._is_all_true, weft._is_any_true):
+        with pytest.raises(RuntimeError, match="kBool"):
+            function(weft.ones(2))

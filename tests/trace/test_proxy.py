@@ -331,3 +331,15 @@ def test_proxies():
     traced = symbolic_trace(function)
     assert seen == [("Proxy(x)", True, True, False)]
     assert traced(lambda value: value + 1) == 2
+
+
+def test_assertions_are_nodes():
+    def checked(x):
+        weft._assert(x.shape[-1] == 3, "three, please")
+        return x * 2
+
+    traced = symbolic_trace(checked)
+    assert weft._assert in [node.target for node in traced.graph.nodes]
+    assert traced(weft.ones(3)).tolist() == [2, 2, 2]
+    with pytest.raises(AssertionError, match="three, please"):
+        traced(weft.ones(2))

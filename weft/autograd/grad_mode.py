@@ -364,6 +364,11 @@ class set_multithreading_enabled(_Switch):
     variable = multithreading
 
 
+def is_multithreading_enabled() -> bool:
+    """What `set_multithreading_enabled` was last told."""
+    return multithreading.get()
+
+
 class _force_original_view_tracking(_Switch):
     """Whether views that are written to are made again as they were made: they always are."""
 

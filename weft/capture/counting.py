@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.capture.plain import thaw
 from weft.capture.sources import Source
+from weft.capture.world import items_of
 from weft.trace.scalars import SymFloat, SymInt
 
 if TYPE_CHECKING:
@@ -52,6 +53,6 @@ def stored(world: World) -> Iterator[tuple[tuple[Source, Any], Any]]:
         for key, new in unopened.items.items():
             yield (unopened.source, key), new
     for known in world.changed_mirrors():
-        pairs = known.value.items() if isinstance(known.value, dict) else enumerate(known.value)
+        pairs = known.value.items() if isinstance(known.value, dict) else enumerate(items_of(known.value))
         for key, new in pairs:
             yield (known.source, key), new

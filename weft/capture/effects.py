@@ -30,8 +30,10 @@ from weft.capture.grads import SLOT
 from weft.capture.outcome import Outcome
 from weft.capture.rebuild.builder import Builder
 from weft.capture.rebuild.types import check_keys
-from weft.capture.sources import Source, class_dict, class_mro, written_in_c
-from weft.capture.world import ABSENT, Known, Overlay, Unopened, items_of
+from weft.capture.sources import Source, class_dict, class_mro, safe_length, written_in_c
+from weft.capture.values import has_type
+from weft.capture.walkers import INDEXED, WALKERS, settle, standing, walked
+from weft.capture.world import ABSENT, Known, Overlay, Unopened, World, is_changed, items_of
 from weft.core import modes
 from weft.core.interrupts import let_through
 from weft.core.modes import Modes, State
@@ -54,9 +56,13 @@ def store_lines(builder: Builder) -> list[str]:
     lines: list[str] = []
     world = builder.world
     builder.storing = True
-    for known in world.changed_mirrors():
-        target = builder.read(known.source)
-        lines += mirror_stores(builder, known, target)
+    changed = world.changed_mirrors()
+    walkers = [known for known in changed if type(known.value) in WALKERS]
+    stepping = [known for known in reversed(walkers) if type(known.value) not in INDEXED]
+    indexed = [known for known in walkers if type(known.value) in INDEXED]
+    others = [known for known in changed if type(known.value) not in WALKERS]
+    for known in [*stepping, *others, *indexed]:
+        lines += mirror_stores(builder, known, builder.read(known.source))
     for unopened in world.still_unopened():
         lines += log_stores(builder, unopened)
     for overlay in world.overlays.values():
@@ -89,10 +95,43 @@ def _let_go(builder: Builder) -> list[Overlay]:
 # -- mirrors -------------------------------------------------------------------------------------------------
 def mirror_stores(builder: Builder, known: Known, target: str) -> list[str]:
     kind = type(known.value)
+    if kind in WALKERS:
+        return [walker_store(builder, known, target)]
     for base, rule in MIRRORS.items():
         if issubclass(kind, base):
             return rule(builder, known, target)
     return list(builder.refuse(known.value, "that captured code changed"))
+
+
+def walker_store(builder: Builder, known: Known, target: str) -> str:
+    """Takes an iterator to where captured code left it. Those that can only step do so before containers
+    change, outer ones first, as they step by those within; those that count are put behind that.
+    """
+    position, walker = standing(known.value), known.value
+    over = walked(walker)
+    if type(walker) in INDEXED:
+        beyond = position is not None and position > safe_length(over)
+    else:
+        beyond = any(map(is_reordered, containers(builder.world, over)))
+    if position is None or beyond:
+        builder.refuse(walker, "whose container changed while it was walked")
+    return f"{builder.constant(settle, 'settle')}({target}, {position})"
+
+
+def containers(world: World, over: Any) -> list[Known]:
+    """The mirrors that an iterator over this goes over, through iterators within it."""
+    within = over if type(over) is tuple and any(type(each) in WALKERS for each in over) else (over,)
+    found = [each for one in within if type(one) in WALKERS for each in containers(world, walked(one))]
+    known = [world.known.get(id(one)) for one in within if type(one) not in WALKERS]
+    return found + [each for each in known if each is not None and each.snapshot is not None]
+
+
+def is_reordered(known: Known) -> bool:
+    """Whether walking over what a container held before would not give the same places."""
+    now, before = items_of(known.value), known.snapshot
+    if has_type(known.value, dict):
+        return [id(key) for key, _ in now] != [id(key) for key, _ in before]
+    return len(now) != len(before) if has_type(known.value, list) else is_changed(known)
 
 
 def list_stores(builder: Builder, known: Known, target: str) -> list[str]:

@@ -167,7 +167,7 @@ KINDS: Final[dict[str, BreakKind]] = {
         "pass what is needed of it as arguments.",
     ),
     "opaque-iterator": BreakKind(
-        "the iterator existed before the call: its position can be neither read nor put back.",
+        "the iterator existed before: it walks no builtin container, or stands elsewhere in every call.",
         "make the iterator inside, or pass a list.",
     ),
     "unusual-object": BreakKind(

@@ -32,7 +32,8 @@ from weft.capture.protocols import EQUALITY, answers_in_c
 from weft.capture.raising import required
 from weft.capture.sources import module
 from weft.capture.values import CACHED, Args, Callback, Kwargs, has_type
-from weft.capture.world import ABSENT
+from weft.capture.walkers import WALKERS
+from weft.capture.world import ABSENT, items_of
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.device import device, get_default_device, is_plain
 from weft.core.dtypes import dtype
@@ -202,7 +203,10 @@ def effects_so_far(machine: Machine) -> tuple[Any, ...]:
     world = machine.world
     writes = [(id(o.target), name, id(v)) for o in world.overlays.values() for name, v in o.writes.items()]
     grown = sum(len(unopened.log) for unopened in world.still_unopened())
-    changed = [(id(known.value), [*map(id, known.value)]) for known in world.changed_mirrors()]
+    changed = [
+        (id(known.value), items_of(known.value) if type(known.value) in WALKERS else [*map(id, known.value)])
+        for known in world.changed_mirrors()
+    ]
     written = sum("writes" in node.meta for node in machine.graph.nodes)
     return writes, grown, changed, written
 

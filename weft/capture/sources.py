@@ -29,6 +29,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from weft.capture.walkers import place, walked
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.errors import IMMUTABLE_TYPE
@@ -338,6 +339,12 @@ class Source:
     def referent(self) -> Source:
         return Source(self, "referent")
 
+    def walked(self) -> Source:
+        return Source(self, "walked")
+
+    def place(self) -> Source:
+        return Source(self, "place")
+
     # -- facts
     # ------------------------------------------------------------------------------------------------------
     def root(self) -> Source:
@@ -566,6 +573,8 @@ APPLIED: Final[dict[str, Callable[[Any], Any]]] = {
     "length": safe_length,
     "address": id,
     "referent": referent,
+    "walked": walked,
+    "place": place,
 }
 """Steps that one function takes, whatever their detail: see `STEPS`."""
 
@@ -627,6 +636,9 @@ STEPS: Final[dict[str, PathStep]] = {
     "address": _applied("id({})", "address"),
     # what a weak reference leads to
     "referent": _applied("{}()", "referent"),
+    # what an iterator or a view of a builtin container goes over, and where an iterator stands
+    "walked": _applied("walked({})", "walked"),
+    "place": _applied("place({})", "place"),
 }
 """Every step from a source to the next one."""
 

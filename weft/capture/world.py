@@ -29,6 +29,7 @@ from weft.capture.guards import Guard, GuardSet
 from weft.capture.plain import NotPlain
 from weft.capture.sources import Source, Unholdable
 from weft.capture.values import CapturedGenerator
+from weft.capture.walkers import WALKERS, standing
 from weft.core.records import record
 from weft.trace.breaks import Break
 
@@ -242,6 +243,8 @@ class World:
 def is_changed(known: Known) -> bool:
     now = items_of(known.value)
     before = known.snapshot
+    if type(known.value) in WALKERS:
+        return bool(now != before)
     if len(now) != len(before):
         return True
     if isinstance(known.value, dict):
@@ -250,7 +253,9 @@ def is_changed(known: Known) -> bool:
 
 
 def items_of(container: Any) -> list[Any]:
-    """What a mirror holds, in the form of `Known.snapshot`."""
+    """What a mirror holds, in the form of `Known.snapshot`: of an iterator, where it stands."""
+    if type(container) in WALKERS:
+        return [standing(container)]
     if isinstance(container, dict):
         base = OrderedDict if isinstance(container, OrderedDict) else dict  # which keeps its order apart
         return list(base.items(container))

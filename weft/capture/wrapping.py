@@ -28,6 +28,7 @@ from weft.capture.rebuild.sets import filled, filling, table_size
 from weft.capture.sources import GETTERS, PLAIN_PARTS, Source, c_base, plain_part
 from weft.capture.sources import module as module_source
 from weft.capture.values import BoundMethod, has_type
+from weft.capture.walkers import DICT_VIEWS, WALKERS, alike, standing, walked
 from weft.capture.world import Known, items_of
 from weft.core.device import device
 from weft.core.dtypes import dtype
@@ -363,6 +364,42 @@ class Wrapping:
             self.world.learn(value, value, source)  # who returns it returns this very object
         return value
 
+    # -- iterators and views ---------------------------------------------------------------------------------
+    def view(self, value: Any, source: Source) -> Any:
+        """A view of a dict as one of its mirror."""
+        self.world.guard("TYPE", source, type(value))
+        try:
+            mirror = self.wrap(walked(value), source.walked())
+        except Break:
+            mirror = None
+        if not has_type(mirror, dict):
+            return self.world.learn(value, value, source)
+        return self.world.learn(DICT_VIEWS[type(value)](mirror), value, source)
+
+    def walker(self, value: Any, source: Source) -> Any:
+        """An iterator of a builtin container as one over its mirror, at the same position. One that stands
+        elsewhere in every call is not looked into.
+        """
+        self.world.guard("TYPE", source, type(value))
+        position = standing(value)
+        if position is None or str(source.place()) in self.volatile:
+            return self.world.learn(value, value, source)
+        self.world.guard("EQ", source.place(), position)
+        try:
+            over: Any = self.wrap(walked(value), source.walked())
+        except Break:
+            return self.world.learn(value, value, source)
+        within = over if type(value) is zip else (over,)
+        if type(value) in (zip, enumerate) and not all(self.is_mirrored(each) for each in within):
+            return self.world.learn(value, value, source)
+        mirror = self.world.learn(alike(value, over), value, source)
+        self.world.known[id(mirror)].snapshot = items_of(mirror)
+        return mirror
+
+    def is_mirrored(self, iterator: Any) -> bool:
+        known = self.world.known.get(id(iterator))
+        return known is not None and type(iterator) in WALKERS and known.value is not known.original
+
     # -- callables -------------------------------------------------------------------------------------------
     def function(self, value: types.FunctionType, source: Source) -> Any:
         """A Python function: its code is guarded, and later what it reads."""
@@ -489,6 +526,8 @@ RULES: dict[type, Rule] = {
     defaultdict: Wrapping.mapping,
     set: Wrapping.set_,
     frozenset: Wrapping.set_,
+    **dict.fromkeys(DICT_VIEWS, Wrapping.view),
+    **dict.fromkeys(WALKERS, Wrapping.walker),
     types.FunctionType: Wrapping.function,
     types.MethodType: Wrapping.method,
     functools.partial: Wrapping.partial,
@@ -499,7 +538,7 @@ RULES: dict[type, Rule] = {
 READ_ONCE = frozenset(
     {
         Wrapping.tensor, Wrapping.sequence, Wrapping.mapping, Wrapping.set_, Wrapping.method,
-        Wrapping.partial, Wrapping.typed, Wrapping.plain_part,
+        Wrapping.partial, Wrapping.typed, Wrapping.plain_part, Wrapping.view, Wrapping.walker,
     }
 )  # fmt: skip
 """Rules for objects that give, however often they are read, the value that they gave first."""

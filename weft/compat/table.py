@@ -78,6 +78,7 @@ _DISTRIBUTIONS: Final = """
     poisson studentT transformed_distribution uniform von_mises weibull wishart
 """
 _LIBRARIES: Final = ("cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "quantized")
+_QUANTIZATION: Final = ("fake_quantize", "observer", "qconfig")
 _FUNCTIONAL: Final = ("", ".apis", ".functional_call", ".vmap")
 _EMPTY: Final = """
     torch._utils torch._functorch.autograd_function torch._functorch._aot_autograd torch.fx.experimental
@@ -106,7 +107,7 @@ MODULES: Final[Mapping[str, Place]] = {
         UndefinedGrad=f"{TORCH_INTERNALS}.engine:UndefinedGrad",
     ),
     "torch._C._functorch": gather(f"{TORCH_INTERNALS}.bindings"),
-    "torch._C._nn": gather("weft.nn.functional"),
+    "torch._C._nn": gather("weft.nn.functional", _parse_to="weft.nn.modules.moving:_parse_to"),
     "torch._tensor": gather(Tensor="weft:Tensor"),
     "torch._ops": gather(
         OpOverload="weft.tensor.schema:Overload",
@@ -144,6 +145,7 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.autograd.anomaly_mode": same("weft.autograd.anomaly"),
     "torch.autograd.variable": gather(Variable="weft.autograd.variable:Variable"),
     "torch.autograd.profiler": same("weft.profiler"),
+    "torch.autograd.profiler_util": gather("weft.profiler.events"),
     **{f"torch._functorch{part}": gather("weft.func") for part in _FUNCTIONAL},
     "torch._functorch.eager_transforms": gather(
         "weft.func", _slice_argnums=f"{TORCH_INTERNALS}.functional_modules:_slice_argnums"
@@ -175,6 +177,15 @@ MODULES: Final[Mapping[str, Place]] = {
         load_url="weft.files.hub:load_url", load_state_dict_from_url="weft.files.hub:load_url"
     ),
     "torch.futures": same("weft.utils.futures"),
+    "torch.ao": gather(),
+    **{
+        f"torch.{path}": gather("weft.quantization")
+        for path in (
+            "quantization",
+            "ao.quantization",
+            *[f"ao.quantization.{name}" for name in _QUANTIZATION],
+        )
+    },
     "torch.__config__": gather(show="weft.backends:show", parallel_info="weft.backends:parallel_info"),
     "torch.nn.attention.flex_attention": same("weft.nn.flex_attention"),
     "torch.nn.parallel.distributed": gather("weft.nn.parallel"),

@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import Any as _Any
 
 from weft.core.warn import warn_at_level as _warn_at_level
+from weft.nn.dispatching import GRID_SAMPLE_INTERPOLATION_MODES as GRID_SAMPLE_INTERPOLATION_MODES
+from weft.nn.dispatching import GRID_SAMPLE_PADDING_MODES as GRID_SAMPLE_PADDING_MODES
+from weft.nn.dispatching import BroadcastingList1 as BroadcastingList1
+from weft.nn.dispatching import BroadcastingList2 as BroadcastingList2
+from weft.nn.dispatching import BroadcastingList3 as BroadcastingList3
+from weft.nn.dispatching import assert_int_or_pair as assert_int_or_pair
+from weft.nn.dispatching import boolean_dispatch as boolean_dispatch
 from weft.nn.pools import WITH_INDICES as _both
 from weft.nn.triplets import (
     triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,

@@ -8,14 +8,20 @@ from builtins import tuple as _tuple
 from typing import Any as _Any
 from typing import Literal as _Literal
 from typing import overload as _overload
+from weft.nn.dispatching import _Broadcasting as _Broadcasting
 from weft.tensor.base import Tensor as Tensor
 from weft.tensor.methods import _DType as _DType
 from weft.tensor.methods import _Number as _Number
 
+from weft.nn.dispatching import assert_int_or_pair as assert_int_or_pair
+from weft.nn.dispatching import boolean_dispatch as boolean_dispatch
 from weft.nn.triplets import triplet_margin_with_distance_loss as triplet_margin_with_distance_loss
 from weft.tensor.overrides import handle_torch_function as handle_torch_function
 from weft.tensor.overrides import has_torch_function as has_torch_function
 
+BroadcastingList1: _Broadcasting
+BroadcastingList2: _Broadcasting
+BroadcastingList3: _Broadcasting
 def adaptive_avg_pool1d(input: Tensor, output_size: _Any) -> Tensor: ...
 def adaptive_avg_pool2d(input: Tensor, output_size: _Any) -> Tensor: ...
 def adaptive_avg_pool3d(input: Tensor, output_size: _Any) -> Tensor: ...

@@ -18,8 +18,13 @@ from weft.profiler.collecting import supported_activities as supported_activitie
 from weft.profiler.events import Average as Average
 from weft.profiler.events import Event as Event
 from weft.profiler.events import EventList as EventList
+from weft.profiler.outside import emit_itt as emit_itt
+from weft.profiler.outside import emit_nvtx as emit_nvtx
+from weft.profiler.outside import kineto_available as kineto_available
+from weft.profiler.outside import tensorboard_trace_handler as tensorboard_trace_handler
 
 __all__ = [
-    "Average", "Event", "EventList", "ProfilerAction", "ProfilerActivity", "itt", "profile",
-    "record_function", "schedule", "supported_activities",
+    "Average", "Event", "EventList", "ProfilerAction", "ProfilerActivity", "emit_itt", "emit_nvtx", "itt",
+    "kineto_available", "profile", "record_function", "schedule", "supported_activities",
+    "tensorboard_trace_handler",
 ]  # fmt: skip

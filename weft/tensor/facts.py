@@ -23,6 +23,7 @@ from weft.core.types import MEMORY_FORMATS, Size, layout, memory_format, strided
 from weft.core.warn import warn_at_level
 from weft.ops.options import has_format
 from weft.tensor.base import PUBLIC, Tensor, method, public
+from weft.tensor.overrides import handle_torch_function, has_torch_function
 
 PUBLIC.update(dtypes.BY_NAME)
 PUBLIC.update(MEMORY_FORMATS)
@@ -61,8 +62,58 @@ def _check(cond: object, message: Any = None) -> None:
 
 
 @public
+def _check_with(kind: type[BaseException], cond: object, message: Any = None) -> None:
+    """As `_check`, raising an error of another class."""
+    if not cond:
+        raise kind(CHECK_FAILED if message is None else message())
+
+
+@public
+def _check_index(cond: object, message: Any = None) -> None:
+    """As `_check`, raising IndexError."""
+    _check_with(IndexError, cond, message)
+
+
+@public
+def _check_value(cond: object, message: Any = None) -> None:
+    """As `_check`, raising ValueError."""
+    _check_with(ValueError, cond, message)
+
+
+@public
+def _check_type(cond: object, message: Any = None) -> None:
+    """As `_check`, raising TypeError."""
+    _check_with(TypeError, cond, message)
+
+
+@public
+def _check_not_implemented(cond: object, message: Any = None) -> None:
+    """As `_check`, raising NotImplementedError."""
+    _check_with(NotImplementedError, cond, message)
+
+
+@public
+def _is_all_true(input: Tensor) -> Tensor:
+    """Whether all elements of a tensor of bools are true, as one of them."""
+    if input.dtype is not as_dtype(bool):
+        raise RuntimeError("Expected self.scalar_type() == at::kBool to be true, but got false.")
+    return input.all()
+
+
+@public
+def _is_any_true(input: Tensor) -> Tensor:
+    """Whether any element of a tensor of bools is true, as one of them."""
+    if input.dtype is not as_dtype(bool):
+        raise RuntimeError("Expected self.scalar_type() == at::kBool to be true, but got false.")
+    return input.any()
+
+
+@public
 def _assert(condition: object, message: object) -> None:
     """As the statement `assert`, as a function."""
+    if type(condition) is not Tensor and has_torch_function((condition,)):
+        handle_torch_function(_assert, (condition,), condition, message)
+        return
     if not condition:
         raise AssertionError(message)
 

@@ -28,6 +28,7 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.nn.modules.container import Sequential
 from weft.nn.modules.module import Module
+from weft.ops.python_forms import with_options
 from weft.tensor.base import PUBLIC, Parameter, Tensor
 from weft.tensor.saved import user_lines
 from weft.trace.wrapped import fronted, recorded
@@ -85,7 +86,8 @@ class Proxy:
     ) -> Any:
         tracer = _tracer_in((args, kwargs))
         assert tracer is not None
-        return tracer.create_proxy("call_function", function, args, kwargs or {})
+        args, kwargs = with_options(function, args, kwargs or {})
+        return tracer.create_proxy("call_function", function, args, kwargs)
 
 
 class ProxyableClassMeta(type):

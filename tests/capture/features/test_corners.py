@@ -255,7 +255,7 @@ def test_loop_with_a_break_in_the_body():
             x = x - 1
         return x
 
-    check(function, lambda: (tensor(), [1.5, 2.5, 3.5]), lambda: (tensor(), [1.5, 2.5]), frames=6, breaks=5)
+    check(function, lambda: (tensor(), [1.5, 2.5, 3.5]), lambda: (tensor(), [1.5, 2.5]), frames=7, breaks=6)
 
 
 def test_try_finally_with_continue():

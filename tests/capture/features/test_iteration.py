@@ -227,7 +227,7 @@ def test_iterator_continues_after_a_break():
             x = x + item
         return x
 
-    check(function, lambda: (tensor(), [1, 2, 3]), frames=3, breaks=5)
+    check(function, lambda: (tensor(), [1, 2, 3]), frames=2, breaks=1)
 
 
 def test_iterators_share_their_source():

@@ -84,7 +84,7 @@ def test_keys_that_take_from_an_iterator() -> None:
         d = {K(1, lambda _: next(it)): 1}
         return y * 2, next(it), len(d)
 
-    check(f, frames=2, breaks=3)
+    check(f, frames=2, breaks=2)
 
 
 def test_key_hashed_by_a_list_that_changed() -> None:

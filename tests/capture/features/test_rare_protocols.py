@@ -496,7 +496,7 @@ def test_context_in_a_loop_with_a_break() -> None:
                     print("b")
         return x
 
-    check(f, state=LOG.clear, watch=lambda: list(LOG), frames=2, breaks=4)
+    check(f, state=LOG.clear, watch=lambda: list(LOG), frames=2, breaks=2)
 
 
 def test_generator_with_contexts() -> None:

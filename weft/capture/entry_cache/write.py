@@ -189,7 +189,7 @@ class EntryWriter:
                 return self.plain(source.detail)
             case "item" | "key" | "value" | "element" | "field" | "member" | "entry" | "size":
                 return self.plain(source.detail)
-            case "local" | "builtin" | "function" | "cell" | "referent" | "length":
+            case "local" | "builtin" | "function" | "cell" | "referent" | "length" | "walked" | "place":
                 return self.plain(source.detail)
             case _:
                 raise Unkept(str(source))

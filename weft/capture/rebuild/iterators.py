@@ -9,7 +9,6 @@ on to iterate over that very object.
 from __future__ import annotations
 
 import builtins
-import collections
 import gc
 import itertools
 import operator
@@ -20,6 +19,7 @@ from typing import Any, Final
 
 from weft.capture.rebuild.builder import Builder, Rule
 from weft.capture.values import Args
+from weft.capture.walkers import DICT_ITERATORS, DICT_VIEWS, advanced
 from weft.core.interrupts import let_through
 from weft.core.warn import REGISTRY, hidden
 
@@ -82,12 +82,6 @@ def with_state(iterator: Any, state: Any) -> Any:
         quietly(iterator.__setstate__, state)
     else:
         iterator.__setstate__(state)
-    return iterator
-
-
-def advanced(iterator: Any, count: int) -> Any:
-    """The iterator after `count` items."""
-    collections.deque(itertools.islice(iterator, count), maxlen=0)
     return iterator
 
 
@@ -161,26 +155,6 @@ def mapping_proxy(builder: Builder, value: Any) -> str:
     (mapping,) = gc.get_referents(value)
     return builder.assign(f"{builder.constant(types.MappingProxyType, 'proxy')}({builder.text(mapping)})")
 
-
-def _over(view: Callable[[Any], Any], turn: Callable[[Any], Any] = iter) -> Callable[[Any], Any]:
-    return lambda mapping: turn(view(mapping))
-
-
-DICT_VIEWS: Final[dict[type, Any]] = {
-    type(kind().keys()): kind.keys for kind in (dict, OrderedDict)
-} | {
-    type(kind().values()): kind.values for kind in (dict, OrderedDict)
-} | {
-    type(kind().items()): kind.items for kind in (dict, OrderedDict)
-}  # fmt: skip
-DICT_ITERATORS: Final[dict[type, Any]] = {
-    type(iter({})): dict.__iter__,
-    type(iter({}.values())): _over(dict.values),
-    type(iter({}.items())): _over(dict.items),
-    type(reversed({})): dict.__reversed__,
-    type(reversed({}.values())): _over(dict.values, reversed),
-    type(reversed({}.items())): _over(dict.items, reversed),
-}
 
 RULES: Final[dict[type, Rule]] = {
     **dict.fromkeys(_reduced_types(), reduced),

@@ -145,10 +145,9 @@ ABSENT: Final[Mapping[str, str]] = {
     "torch.testing._internal.subclasses": "WrapperSubclass",
     "torch.testing._internal.common_quantization": "skipIfNoTorchVision",
     "torch.testing._internal.common_methods_invocations": "sample_inputs_take_along_dim wrapper_set_seed",
-    "torch.autograd": "_calculate_shape kineto_available",
+    "torch.autograd": "_calculate_shape",
     "torch.autograd.graph": "_engine_run_backward",
-    "torch.autograd.profiler": "emit_itt emit_nvtx",
-    "torch.autograd.profiler_util": "_format_time EventList FunctionEvent FunctionEventAvg",
+    "torch.autograd.profiler_util": "_format_time FunctionEvent FunctionEventAvg",
     "torch.testing._comparison": "assert_equal TensorLikePair BooleanPair UnsupportedInputs ObjectPair "
     "not_close_error_metas NumberPair NonePair ErrorMeta default_tolerances",
     "torch.utils.checkpoint": "get_device_states set_device_states",

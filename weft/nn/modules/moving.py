@@ -157,6 +157,11 @@ def _applied(parameter: Any, fn: Callable[[Any], Any]) -> Any:
     return moved
 
 
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, dtype | None, bool, Any]:
+    """As `parse_to`, of arguments as they are given."""
+    return parse_to(args, kwargs)
+
+
 def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dtype | None, bool, Any]:
     """Device, dtype, non_blocking and memory format asked for by the arguments of `Module.to`."""
     names: tuple[str, ...] = ("device", "dtype", "non_blocking", "copy")
