@@ -17,7 +17,6 @@ from tests.capture.features.harness import LAST_DIGITS, everything_strict, own_l
 from tests.whole.fuzz.snapshot import Snapshot, difference
 from weft.compiler import Unsupported
 from weft.core.counters import counters
-from weft.core.settings import settings
 from weft.testing import CompileCounterWithBackend
 
 BACKENDS = ("eager", "aot_eager")
@@ -33,10 +32,8 @@ def same(
     state: Callable[[], Any] | None = None,
     watch: Callable[[], Any] | None = None,
     after: Callable[[Any], Any] | None = None,
-    strict: bool = True,
 ) -> None:
-    """Asserts that calls do compiled what they do as they are, and how many ran the original again. Not
-    `strict` where graphs run as captured."""
+    """Asserts that calls do compiled what they do as they are, and how many ran the original again."""
 
     def begin() -> Any:
         LOG.clear()
@@ -53,7 +50,6 @@ def same(
             return weft.compile(plain, backend=counter, fullgraph=fullgraph)
 
         with everything_strict():
-            settings.strict = strict
             plain = begin() or function
             expected = [observe(plain, make, seen, after) for make in calls]
             called = compiled(begin() or function)

@@ -162,7 +162,7 @@ class CompiledFunction:
             return self.pieces(self.natives, NO_NODES).run(args)
         modes_of: Any = PLAIN_MODES[mode] if type(mode) is bool else around(mode)
         if type(modes_of) is str:
-            return as_captured(self.module, args, modes_of, expected=True)
+            return as_captured(self.module, args, modes_of)
         return self.plan_for(args, modes_of).run(args)
 
     # -- plans -----------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class CompiledFunction:
                 return last[1]
             key = self.key(args, modes_of)
             if key is None:
-                return self.refused(NO_PLAN)
+                return self.refused(NO_PLAN, expected=True)
             known = next((plan for plan in self.plans.find(key) or () if plan.conditions.hold(args)), None)
             if known is None and self.sizes is not None:
                 known = self.at_sizes(key, args)
@@ -324,7 +324,7 @@ class CompiledFunction:
         except Refused as refused:
             return self.without(refused, args)
         if any(self.exposed) and self.saves_exposed(joint):
-            return self.refused(EXPOSED)
+            return self.refused(EXPOSED, expected=True)
         note_plan()
         program = in_own_context(self.program, joint, args)
         return CompiledPlan(self, joint.facts, program, modes_of, casts)
@@ -340,7 +340,7 @@ class CompiledFunction:
         except Refused as refused:
             return self.narrowed(refused, args, modes_of)
         if any(self.exposed) and self.saves_exposed(joint):
-            made: Any = self.refused(EXPOSED)
+            made: Any = self.refused(EXPOSED, expected=True)
         else:
             note_plan()
             made = Template(self, in_own_context(self.program, joint, args), modes_of, casts)

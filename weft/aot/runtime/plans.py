@@ -47,9 +47,6 @@ from weft.graph.node import Node, map_arg
 from weft.tensor.base import PLAIN, address
 from weft.trace.module import GraphModule
 
-UNWRITABLE = "an input that may not be written"
-"""Eager code raises the error."""
-
 
 @record(slots=True)
 class CompiledCut:
@@ -104,7 +101,7 @@ class CompiledPlan:
         if facts.written:
             reason = self.unwritable(args)
             if reason is not None:
-                return as_captured(self.module, args, reason, expected=reason == UNWRITABLE)
+                return as_captured(self.module, args, reason)
         if self.casts:
             args = (*args, *cast_inputs(args, self.casts))
         stages = program.joint.stages
@@ -168,7 +165,7 @@ class CompiledPlan:
     def unwritable(self, args: tuple[Any, ...]) -> str | None:
         """Why inputs must not be written as the facts say."""
         if not all_writable(self.facts, args):
-            return UNWRITABLE
+            return "an input that may not be written"
         lower = {number for stage in self.program.joint.stages for number in stage.lower}
         if any(w.value in lower and args[w.input].origin is not None for w in self.facts.written):
             return "a view that is written, and then read by what has a history"
@@ -228,10 +225,10 @@ class Template:
         self.programs = [*[each for each in self.programs if each is not program], program]
 
 
-def as_captured(module: GraphModule, args: tuple[Any, ...], reason: str, expected: bool = False) -> Any:
-    """One call of the captured graph: `expected` where nothing but eager code does what is asked for."""
+def as_captured(module: GraphModule, args: tuple[Any, ...], reason: str) -> Any:
+    """One call of the captured graph, where nothing but eager code does what is asked for."""
     refuse(reason)
-    return AsCaptured(module, None if expected else reason).run(args)
+    return module.forward(*args)
 
 
 class AsCaptured:
