@@ -171,6 +171,53 @@ y.requires_grad
 ## weft.autograd.set_multithreading_enabled
 with weft.autograd.set_multithreading_enabled(False):
     weft.ones(2, requires_grad=True).sum().backward()
+## weft.autograd.is_multithreading_enabled
+weft.autograd.is_multithreading_enabled()
+## weft.autograd.kineto_available
+weft.autograd.kineto_available()
+## weft.data.DataChunk
+weft.data.DataChunk([1, 2, 3])
+## weft.data.DFIterDataPipe
+issubclass(weft.data.DFIterDataPipe, weft.data.IterDataPipe)
+## weft.data.functional_datapipe
+@weft.data.functional_datapipe("halved")
+class Halves(weft.data.MapDataPipe):
+    def __init__(self, source):
+        self.source = source
+    def __getitem__(self, key):
+        return self.source[key] / 2
+class Numbers(weft.data.MapDataPipe):
+    def __getitem__(self, key):
+        return key
+Numbers().halved()[5]
+## weft.data.MapDataPipe
+class Squares(weft.data.MapDataPipe):
+    def __getitem__(self, key):
+        return key * key
+    def __len__(self):
+        return 3
+[batch.tolist() for batch in weft.data.DataLoader(Squares(), batch_size=2)]
+## weft.nn.functional.assert_int_or_pair
+weft.nn.functional.assert_int_or_pair((1, 2), "stride", "stride takes an int or two")
+## weft.nn.functional.boolean_dispatch
+total = weft.nn.functional.boolean_dispatch(
+    "mean", 1, False, lambda x, mean=False: x.mean(), lambda x, mean=False: x.sum(), "example", "total"
+)
+total(weft.ones(3)), total(weft.ones(3), mean=True)
+## weft.profiler.emit_itt
+with weft.profiler.emit_itt(enabled=False):
+    weft.ones(2).sum()
+## weft.profiler.emit_nvtx
+with weft.profiler.emit_nvtx(enabled=False):
+    weft.ones(2).sum()
+## weft.profiler.kineto_available
+weft.profiler.kineto_available()
+## weft.profiler.tensorboard_trace_handler
+import os, tempfile
+with tempfile.TemporaryDirectory() as folder:
+    with weft.profiler.profile(on_trace_ready=weft.profiler.tensorboard_trace_handler(folder, "one")):
+        weft.ones(2).sum()
+    print(len(os.listdir(folder)))
 ## weft.func.functional_call
 net = weft.nn.Linear(2, 1)
 weights = {"weight": weft.ones(1, 2), "bias": weft.zeros(1)}

@@ -117,7 +117,7 @@ def test_an_entry_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     def g(x: weft.Tensor) -> weft.Tensor:
         return x.cosh() * 1.0625
 
-    monkeypatch.setattr("weft.native.entry.factory.Machine.make", refused)
+    monkeypatch.setattr("weft.native.entry.factory.Machine.making", refused)
     monkeypatch.setattr(settings, "strict", False)
     compiled, x = weft.compile(g, backend="native", fullgraph=True), weft.ones(3)
     seen = warned(lambda: [assert_close(compiled(x), g(x)) for _ in range(8)])

@@ -124,7 +124,9 @@ def failures(x: Array, routine: str, **options: Any) -> list[tuple[int, int]]:
 
 def refused(x: Array, routine: str, **options: Any) -> list[tuple[int, int]]:
     """(position, info) of the first matrix that a LAPACK routine refuses, if there is one."""
-    x = device_of(x).asnumpy(x)
+    host = device_of(x).asnumpy
+    options = {name: host(value) if hasattr(value, "dtype") else value for name, value in options.items()}
+    x = host(x)
     function = getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[x.dtype.char] + routine)
     for position, matrix in enumerate(x.reshape(-1, *x.shape[-2:])):
         info = int(function(matrix, **options)[-1])

@@ -487,7 +487,7 @@ def _lstsq(a: Array, b: Array, rcond: float | None, driver: str | None) -> tuple
     vector = is_vector(type_of(a), type_of(b))
     right = b[..., None] if vector else b
     if driver == "gels" and a.size:
-        found = refused(a, "gels", b=np.zeros((max(a.shape[-2:]), 1), a.dtype))
+        found = refused(a, "gels", b=xp.zeros((max(a.shape[-2:]), 1), a.dtype))
         if found:
             raise fail(named("weft.linalg.lstsq"), a, found, NOT_FULL_RANK)
     left, values, other = decompose(a)

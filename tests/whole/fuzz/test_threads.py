@@ -11,7 +11,7 @@ import pytest
 
 from tests.whole.fuzz import compare, native_programs, snapshot, threads
 from weft.compiler import counters
-from weft.native.cpu import runner as run
+from weft.native.program import assemble
 
 WRITTEN = """\
 import weft
@@ -52,7 +52,7 @@ def test_finds_steps_that_do_not_wait(both, monkeypatch):
     def together(steps, works, homes):
         return [(0, len(steps), len(steps), 1000)] if len(steps) > 1 else []
 
-    monkeypatch.setattr(run, "bunches", together)
+    monkeypatch.setattr(assemble, "bunches", together)
     found = compare.compare(WRITTEN)
     assert found is not None and found.kind == "2 threads: result"
 
