@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import random
 import sys
 import types
@@ -306,11 +307,14 @@ def test_what_is_read_whole_is_guarded(line: str) -> None:
 def python_calls(step: Any, *args: Any) -> int:
     """How many Python functions run in a call."""
     names: list[str] = []
+    gc.collect()  # finalizers of other tests' objects are not counted
+    gc.disable()
     sys.setprofile(lambda frame, event, _arg: names.append(frame.f_code.co_name) if event == "call" else None)
     try:
         step(*args)
     finally:
         sys.setprofile(None)
+        gc.enable()
     return len(names)
 
 
