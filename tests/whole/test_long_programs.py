@@ -10,6 +10,7 @@ import pytest
 
 import weft
 import weft.nn.functional as F
+from tests import wide
 from weft.core.settings import settings
 from weft.native import backend
 from weft.native.cpu import tiers
@@ -234,7 +235,7 @@ def test_chains_longer_than_the_stack_are_compiled(run: Any, dynamic: bool, made
     weft.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.slow
+@wide.by_hand
 def test_recurrent_cells_of_a_thousand_turns_are_compiled() -> None:
     cell = weft.nn.LSTMCell(2, 2)
 
