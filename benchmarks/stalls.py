@@ -7,6 +7,7 @@ that run. A call is a step with its gradient, be that inside of the compiled fun
 `steady` is the median of the second half of the calls. Of calls 2 to the last, the slowest is to take at most
 three times that and 5 ms, and all of them together at most twice as long as steady ones, and the first call.
 Of the rounds, the one with the fastest slowest call counts: other work on the machine stalls calls, too.
+`WEFT_TIERS` is `smooth` unless the environment says otherwise.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("WEFT_TIERS", "smooth")
 ROOT = Path(__file__).resolve().parent.parent
 Step = Callable[[], Any]
 TIMES, PLUS, TOGETHER = 3.0, 5e-3, 2.0

@@ -34,7 +34,7 @@ MOST = 400
 @pytest.fixture(autouse=True)
 def sliced(monkeypatch: pytest.MonkeyPatch) -> None:
     """One step at a time."""
-    monkeypatch.setattr(settings, "tiers", "auto")
+    monkeypatch.setattr(settings, "tiers", "smooth")
     monkeypatch.setattr(native_entries, "share", lambda _seconds: 0.0)
     monkeypatch.setattr(chaining, "share", lambda _seconds: 0.0)
 
@@ -325,7 +325,7 @@ def ran(script: str, cache: Any, *given: str) -> str:
     os.utime(cache / "stepping.py", (1e9, 1e9))  # nor those whose file is as new as the process
     paths = os.pathsep.join([str(cache), *sys.path])
     environment = dict(
-        os.environ, WEFT_TIERS="auto", WEFT_CACHE="1", WEFT_CACHE_DIR=str(cache), PYTHONPATH=paths
+        os.environ, WEFT_TIERS="smooth", WEFT_CACHE="1", WEFT_CACHE_DIR=str(cache), PYTHONPATH=paths
     )
     command = [sys.executable, "-W", "error", "-c", "from stepping import *\n" + script, *given]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)

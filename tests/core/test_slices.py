@@ -88,7 +88,7 @@ def test_what_it_raises_comes_out_and_ends_it() -> None:
 
 
 def test_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "tiers", "auto")
+    monkeypatch.setattr(settings, "tiers", "smooth")
     assert share(0.0) == SLICE and share(1.0) == 0.25
     for mode in ("full", "draft"):
         monkeypatch.setattr(settings, "tiers", mode)

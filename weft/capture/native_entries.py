@@ -1,8 +1,9 @@
 """Native entries: what stands in front of an entry in use, once that has served some calls.
 
-Takes an entry in use and the calls that it serves; exchanges what runs in its place. One idea: nobody waits
-for it. What all native entries share is made in the background, the rest in slices behind calls, and until it
-is there the entry itself serves.
+Takes an entry in use and the calls that it serves; exchanges what runs in its place. One idea: it can be made
+without anybody waiting. Where calls are to be smooth (`settings.tiers`), what all native entries share is
+made in the background, the rest in slices behind calls, and until it is there the entry itself serves; else
+all of it is made behind the second call.
 """
 
 from __future__ import annotations

@@ -34,9 +34,10 @@ class Settings:
     tiers: str = os.environ.get("WEFT_TIERS", "auto")
     """Tiers of compilation: with "auto", functions whose work is small beside the cost of optimising them are
     compiled at LLVM's level 0 first, and at level 2 in the background once they are called twice; with
-    "full", all are compiled at level 2 at once; with "draft", none ever is. With "auto", native entries are
-    made in the background and in slices behind calls, too; else in the second call. Results are the same, bit
-    by bit (but for the signs of NaNs). `WEFT_TIERS` sets it from the start."""
+    "smooth", native entries are made in the background and in slices behind calls, too, so that no call
+    waits, and full speed comes some tenths of a second later (else they are made in the second call); with
+    "full", all are compiled at level 2 at once; with "draft", none ever is. Results are the same, bit by bit
+    (but for the signs of NaNs). `WEFT_TIERS` sets it from the start."""
 
     progress: bool = os.environ.get("WEFT_PROGRESS", "1") != "0"
     """Whether long work, such as compiling for more than a second, says so in a line on the terminal, and

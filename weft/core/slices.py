@@ -67,7 +67,7 @@ def at_once(work: Steps[T]) -> T:
 def share(seconds: float) -> float:
     """How many seconds work may take of a call that took so many, before it rests: all where nothing goes on
     in the background."""
-    return max(SLICE, seconds / 4) if settings.tiers == "auto" else inf
+    return max(SLICE, seconds / 4) if settings.tiers == "smooth" else inf
 
 
 class Differs(Exception):

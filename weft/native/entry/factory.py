@@ -181,7 +181,7 @@ class Machine:
 
     def later(self, owner: Any) -> None:
         """Has `owner.improve()` called in the background, or at once where nothing is done there."""
-        if settings.tiers == "auto":
+        if settings.tiers == "smooth":
             tiers.ask(owner, is_held=True)
         else:
             owner.improve()
@@ -215,7 +215,7 @@ class Machine:
     # -- making ----------------------------------------------------------------------------------------------
     def is_ready(self) -> bool:
         """Whether the entrance is there, or will not be made in the background, which this asks for."""
-        if (self.layout,) in entrance.made or settings.tiers != "auto":
+        if (self.layout,) in entrance.made or settings.tiers != "smooth":
             return True
         if not self.is_asked:
             self.is_asked = True
